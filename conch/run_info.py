@@ -73,7 +73,7 @@ class RunInfo(_RunInfoPart):
     processes: tuple[ProcessInfo, ...] = ()
     consumers: tuple[str, ...] = ()
     """Names of all that are hosted in this run."""
-    rules: tuple[dict[str, Any], ...] = ()
+    rules: tuple[dict[str, object], ...] = ()
     """The plug-in rules, described as where they were found."""
     set_aside: tuple[SetAsidePlugin, ...] = ()
 

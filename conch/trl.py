@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeGuard
 
 from conch.errors import ContractError
 from conch.integrations import act_of, asking, name_of, trajectory_of
@@ -61,7 +61,7 @@ def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory
     return reward
 
 
-_Row = tuple[Any, Any, Mapping[str, Any], Sequence[int]]
+_Row = tuple[Any, Any, Mapping[str, object], Sequence[int]]
 """Prompt, completion, columns, tokens of the completion."""
 
 
@@ -73,7 +73,7 @@ def _trajectory(row: _Row) -> Trajectory:
     return trajectory_of(*row)
 
 
-def _rows(prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any]) -> list[_Row]:
+def _rows(prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, object]) -> list[_Row]:
     count = len(completions)
     columns = {name: value for name, value in given.items() if name not in _NO_COLUMNS and _is_column(value, count)}
     ids = given.get("completion_ids")
@@ -84,7 +84,7 @@ def _rows(prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str
     ]
 
 
-def _is_column(value: Any, count: int) -> bool:
+def _is_column(value: object, count: int) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list | tuple) and len(value) == count
 
 

@@ -21,7 +21,7 @@ def as_rubric_func(
     no score, also where the rule is not applicable: a rubric logs that and decides itself how to go on.
     """
 
-    def make(rollout: tuple[Any, Any, dict[str, Any], dict[str, Any]]) -> ActionTaken | Trajectory:
+    def make(rollout: tuple[Any, Any, dict[str, object], dict[str, object]]) -> ActionTaken | Trajectory:
         prompt, completion, columns, facts = rollout
         if subject is ActionTaken:
             return act_of(prompt, completion, columns)
@@ -34,7 +34,7 @@ def as_rubric_func(
         completion: Any,
         answer: Any = "",
         state: Any = None,
-        info: Mapping[str, Any] | None = None,
+        info: Mapping[str, object] | None = None,
         **kwargs: Any,
     ) -> float:
         columns = {**kwargs, **(info or {})}

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from conch.actions.grammar import render
 from conch.actions.registry import Argument, ArgumentType, Registry, ToolSpec
-from conch_schemas import Action
+from conch_schemas import Action, JsonObject
 
 MAX_DEPTH = 2
 """Deepest nesting of arrays and objects; regular expressions cannot nest without end."""
@@ -115,7 +114,7 @@ def gbnf(registry: Registry) -> str:
     return "\n".join([root, *calls, _GBNF_TYPES, ""])
 
 
-def json_schema(registry: Registry) -> dict[str, Any]:
+def json_schema(registry: Registry) -> JsonObject:
     """JSON Schema (2020-12) of an action as an object: `kind`, and `tool` and `args`, or `text`.
 
     Such an object, validated as an Action and rendered, is a valid reply.
@@ -128,13 +127,13 @@ def json_schema(registry: Registry) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": [*calls, said]}
 
 
-def _args_schema(spec: ToolSpec) -> dict[str, Any]:
+def _args_schema(spec: ToolSpec) -> JsonObject:
     properties = {argument.name: _argument_schema(argument) for argument in spec.arguments}
     return _closed(properties, [argument.name for argument in spec.arguments if argument.required])
 
 
-def _argument_schema(argument: Argument) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": argument.type}
+def _argument_schema(argument: Argument) -> JsonObject:
+    schema: JsonObject = {"type": argument.type}
     if argument.choices:
         schema["enum"] = list(argument.choices)
     if argument.doc:
@@ -142,7 +141,7 @@ def _argument_schema(argument: Argument) -> dict[str, Any]:
     return schema
 
 
-def _closed(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+def _closed(properties: JsonObject, required: list[str] | None = None) -> JsonObject:
     needed = list(properties) if required is None else required
     return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
 

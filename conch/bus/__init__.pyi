@@ -5,6 +5,7 @@ from .access import Access as Access
 from .access import access_to as access_to
 from .access import inbox_of as inbox_of
 from .admit import MAX_BYTES as MAX_BYTES
+from .archive import ArchivedStream as ArchivedStream
 from .archive import ArchiveManifest as ArchiveManifest
 from .archive import ArchiveWriter as ArchiveWriter
 from .archive import chunks_of as chunks_of

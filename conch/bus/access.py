@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from ssl import SSLContext
+from typing import TypedDict
 from urllib.parse import unquote
 
 from conch.bus import identity, tls
@@ -14,6 +16,20 @@ from conch.errors import ConfigError
 from conch.home import Home
 
 _ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:(?P<user>.*)@)?(?P<host>[^@]*)")
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The options of nats-py's `connect` that `Access` sets."""
+
+    token: str | None
+    user: str | None
+    password: str | None
+    nkeys_seed_str: str
+    user_jwt_cb: Callable[[], bytearray]
+    signature_cb: Callable[[str], bytes]
+    tls: SSLContext
+    tls_hostname: str
+    inbox_prefix: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +96,7 @@ class Access:
         named = ("token", "user", "nkey", "credentials")
         return next((f"bus.{name}" for name in named if getattr(self, name) is not None), "")
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> ConnectOptions:
         """The options for nats-py's `connect`. Raises ConfigError, BusUnreachableError: see `identity`, `tls`."""
         options, who = self._entry()
         if self.secure:
@@ -88,16 +104,17 @@ class Access:
         if self.hostname is not None:
             options["tls_hostname"] = self.hostname
         # The inbox is under the user's own name, so that a server can forbid all other users to listen to the replies.
-        return options | {"inbox_prefix": inbox_of(who)}
+        options["inbox_prefix"] = inbox_of(who)
+        return options
 
-    def _entry(self) -> tuple[dict[str, Any], str | None]:
+    def _entry(self) -> tuple[ConnectOptions, str | None]:
         """The options that hold the credentials, and our user's name at the server where it is known."""
         if self.nkey is not None:
             found = identity.read_nkey(self.nkey)
             return {"nkeys_seed_str": found.seed}, found.public
         if (file := self.credentials) is not None:
             # Read again for each connection: a renewed JWT is written to the same file.
-            callbacks = {
+            callbacks: ConnectOptions = {
                 "user_jwt_cb": lambda: bytearray((identity.read_credentials(file).jwt or "").encode()),
                 "signature_cb": lambda nonce: identity.read_credentials(file).sign(nonce),
             }

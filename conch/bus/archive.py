@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conch.errors import ConchError
 from conch.files import open_plain
+from conch_schemas import JsonObject
 from conch_schemas.envelope import AGENT_PATTERN
 
 FORMAT = 1
@@ -41,9 +42,9 @@ class ArchivedStream(BaseModel):
 
     name: str
     """The stream's name."""
-    config: dict[str, Any]
+    config: JsonObject
     """As the server described it."""
-    state: dict[str, Any]
+    state: JsonObject
     """Sequences, messages and bytes at the moment of the snapshot."""
     size: int = Field(ge=0)
     """Bytes of its zip member."""
@@ -82,7 +83,7 @@ class ArchiveWriter:
         self.parts: list[ArchivedStream] = []
 
     @contextlib.contextmanager
-    def part(self, name: str, config: dict[str, Any], state: dict[str, Any]) -> Iterator[Callable[[bytes], None]]:
+    def part(self, name: str, config: JsonObject, state: JsonObject) -> Iterator[Callable[[bytes], None]]:
         """`write(chunk)` while entered; left without an exception, the stream is part of the file."""
         digest, size = hashlib.sha256(), 0
 

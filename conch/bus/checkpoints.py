@@ -269,7 +269,7 @@ def rewind(value: bytes, stream: StreamState) -> bytes | None:
     if not isinstance(found, dict):
         return None
     end = stream.last if found.get("epoch") == stream.epoch else 0
-    beyond: dict[str, Any] = {
+    beyond: dict[str, object] = {
         name: end for name in _SEQUENCES if isinstance(found.get(name), int) and found[name] > end
     }
     partitions: Any = found.get("shares")

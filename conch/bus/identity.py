@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from conch.errors import BusUnreachableError, ConfigError
 from conch.files import read_plain
@@ -41,6 +41,15 @@ class NkeyIdentity:
         return base64.b64encode(nkeys.from_seed(bytearray(self.seed.encode())).sign(nonce.encode()))
 
 
+class _JwtClaims(NamedTuple):
+    """What is used of a JWT's claims."""
+
+    subject: str
+    """The public key of its user."""
+    expiry: int
+    """Seconds since the epoch; 0: it does not expire."""
+
+
 def read_nkey(file: str, setting: str = "bus.nkey") -> NkeyIdentity:
     """The identity in a seed file. Raises ConfigError with a sentence that names the setting and shows no secret."""
     return _of_seed(_text(file, setting), f"{setting}: {file}")
@@ -53,10 +62,10 @@ def read_credentials(file: str, setting: str = "bus.credentials") -> NkeyIdentit
     if jwt is None or seed is None:
         raise ConfigError(f"{place} holds no {'user JWT' if jwt is None else 'user seed'}: it is no credentials file")
     identity, claims = _of_seed(seed[1], place), _claims(jwt[1], place)
-    if claims.get("sub") != identity.public:
+    if claims.subject != identity.public:
         raise ConfigError(f"{place}: the seed in it is not that of its JWT: get the file anew")
-    if 0 < (expiry := claims.get("exp", 0)) < time.time():
-        when = datetime.fromtimestamp(expiry, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if 0 < claims.expiry < time.time():
+        when = datetime.fromtimestamp(claims.expiry, UTC).strftime("%Y-%m-%d %H:%M UTC")
         raise BusUnreachableError(f"{place}: its JWT has expired ({when}): get the file anew")
     return NkeyIdentity(identity.public, identity.seed, jwt[1])
 
@@ -76,11 +85,11 @@ def _of_seed(text: str, place: str) -> NkeyIdentity:
     return NkeyIdentity(public, seed)
 
 
-def _claims(jwt: str, place: str) -> dict[str, Any]:
+def _claims(jwt: str, place: str) -> _JwtClaims:
     try:
         body = jwt.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        return {"sub": str(found["sub"]), "exp": int(found.get("exp", 0))}
+        return _JwtClaims(str(found["sub"]), int(found.get("exp", 0)))
     except (ValueError, LookupError, TypeError, AttributeError, binascii.Error):
         raise ConfigError(f"{place}: the JWT in it cannot be read: get the file anew") from None
 

@@ -7,11 +7,11 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -23,8 +23,8 @@ from conch.errors import BusError, ConchError, UsageError
 from conch.home import write_whole
 
 if TYPE_CHECKING:
-    from conch.bus import ArchiveManifest, ArchiveWriter
-    from conch.bus.jetstream import Connection
+    from conch.bus import ArchivedStream, ArchiveManifest, ArchiveWriter
+    from conch.bus.jetstream import Connection, StreamDescription
     from conch.config import Settings
     from conch.home import Home
 
@@ -55,7 +55,7 @@ async def snapshot(file: File, /, *, common: CommonOptions = COMMON) -> None:
         ):
             for stream in TAKEN:
                 await _take(connection, writer, stream, told)
-    _tell(common, "snapshot", file, writer.parts[1].state)
+    _tell(common, "snapshot", file, writer.parts[1])
 
 
 def _refuse_odd(file: Path) -> None:
@@ -71,14 +71,14 @@ async def _take(connection: Connection, writer: ArchiveWriter, stream: str, told
 
     with ExitStack() as stack:
 
-        def begin(config: dict[str, Any], state: dict[str, Any]) -> Any:
-            write, done = stack.enter_context(writer.part(stream, config, state)), 0
+        def begin(told_of: StreamDescription) -> Callable[[bytes], None]:
+            write, done = stack.enter_context(writer.part(stream, told_of.config, told_of.state)), 0
 
             def take(chunk: bytes) -> None:
                 nonlocal done
                 write(chunk)
                 done += len(chunk)
-                told(f"packing {stream}", done, state["bytes"])
+                told(f"packing {stream}", done, told_of.state["bytes"])
 
             return take
 
@@ -118,7 +118,7 @@ async def restore(
         for agent, agentuid in manifest.agents.items():
             home.agent_dir(agent).mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(home.agent_dir(agent) / "agentuid", f"{agentuid}\n")
-    _tell(common, "restored", file, manifest.part(STREAM).state)
+    _tell(common, "restored", file, manifest.part(STREAM))
     _warn_of_newer_store(home, settings, manifest.part(STREAM).state["last_seq"])
 
 
@@ -268,7 +268,8 @@ def _counted(chunks: Iterator[bytes], name: str, size: int, told: Told) -> Itera
         told(f"restoring {name}", done, size)
 
 
-def _tell(common: CommonOptions, what: str, file: Path, state: dict[str, Any]) -> None:
+def _tell(common: CommonOptions, what: str, file: Path, stream: ArchivedStream) -> None:
+    state = stream.state
     figures = {"first": state["first_seq"], "last": state["last_seq"], "events": state["messages"]}
     if common.json:
         from conch.views import SnapshotMade, SnapshotRestored

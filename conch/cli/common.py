@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ from conch.home import Home
 from conch.text import safe_text
 
 if TYPE_CHECKING:
+    from structlog.typing import EventDict
+
     from conch.bus import Access, Bus, EmbeddedServer
     from conch.experience import ExperienceReader
     from conch.views import View
@@ -52,7 +54,7 @@ class CommonOptions:
         """The home directory."""
         return Home.at(self.home)
 
-    def settings(self, overrides: Mapping[str, Any] | None = None) -> Settings:
+    def settings(self, overrides: Mapping[str, object] | None = None) -> Settings:
         """File < environment < command line. Raises ConfigError."""
         from conch.config import load
 
@@ -119,7 +121,7 @@ def quiet(*, least: str = "error") -> None:
     they were set."""
     import structlog
 
-    def loud_only(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    def loud_only(_: Any, method: str, event: EventDict) -> EventDict:
         if method in ("error", "critical", "exception") or (least == "info" and method != "debug"):
             return event
         raise structlog.DropEvent

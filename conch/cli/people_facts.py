@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
@@ -30,9 +30,9 @@ async def hand_over(
     common: CommonOptions,
     agent: str | None,
     verb: str,
-    body: Mapping[str, Any],
+    body: Mapping[str, object],
     otherwise: Callable[[Bus, Home, str], Awaitable[Event]] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A request to the agent; its reply. Where it does not run, the fact of `otherwise` is published: `{}` then.
 
     Without `otherwise` it is for all agents of the run where none is named; raises BusUnreachableError when there is

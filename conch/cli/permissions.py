@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -103,7 +103,7 @@ def _key(file: Path) -> tuple[str, Path]:
     return read_nkey(str(file), "the key").public, file
 
 
-def _row(user: BusUser, public: str, file: Path) -> dict[str, Any]:
+def _row(user: BusUser, public: str, file: Path) -> dict[str, object]:
     return {
         "name": user.name,
         "for": user.command,

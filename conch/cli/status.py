@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from conch.config import Settings
     from conch.experience import ExperienceReader
     from conch.home import Home
+    from conch.views import AgentStatus, AlarmRow, ProcessRow, Status, StatusGoal, StoreAnswer
 
 SHOWN = 5
 """Goals, whys and plug-ins of each kind that fit one screen."""
@@ -41,7 +42,7 @@ async def status(*, agent: AgentName = None, common: CommonOptions = COMMON) -> 
 
     home, settings = common.existing(), common.settings()
 
-    async def read(work: Callable[[ExperienceReader], dict[str, Any]]) -> dict[str, Any]:
+    async def read(work: Callable[[ExperienceReader], StoreAnswer]) -> StoreAnswer:
         store = open_store(home, settings)
         try:
             return work(store)
@@ -52,7 +53,7 @@ async def status(*, agent: AgentName = None, common: CommonOptions = COMMON) -> 
     if common.json:
         emit(found)
     else:
-        lines = list(screen(found.document()))
+        lines = list(screen(found))
         say("\n".join(fitted(lines, *get_terminal_size()) if sys.stdout.isatty() else lines))
 
 
@@ -72,121 +73,119 @@ def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
     return [settings.agent] if settings.agent in there or not there else list(there)
 
 
-def screen(found: Mapping[str, Any]) -> Iterator[str]:
+def screen(found: Status) -> Iterator[str]:
     """The status for a person, one line per subject. Free text is cut; print it with `say`, `fitted` on a terminal."""
-    run = f"run in progress since {found['started']} (process {found['pid']})"
-    yield f"home         {found['home']}: {run if found['running'] else 'no run in progress'}"
-    agent = found["agent"] or {}
-    yield from _agent(agent, found["last_cycle"]) if agent else _agents(found)
+    run = f"run in progress since {found.started} (process {found.pid})"
+    yield f"home         {found.home}: {run if found.running else 'no run in progress'}"
+    agent = found.agent
+    yield from _agent(agent, found.last_cycle) if agent is not None else _agents(found)
     yield from _processes(found)
     yield from _rewards(found)
-    needs = agent.get("needs") or found["needs"]
-    if needs:
+    if needs := (agent is not None and agent.needs) or found.needs:
         yield "needs        " + "  ".join(f"{_short(need)} {level:.2f}" for need, level in needs.items())
-    yield from _goals(agent.get("goals") or ())
+    yield from _goals(agent.goals if agent is not None else ())
     yield from _stream(found)
     yield from _kept(found)
-    if found["ui"]:
-        yield f"page         {found['ui']} (conch ui --link prints a way in)"
-    if found["metrics"]:
-        yield f"metrics      {found['metrics']}"
+    if found.ui:
+        yield f"page         {found.ui} (conch ui --link prints a way in)"
+    if found.metrics:
+        yield f"metrics      {found.metrics}"
 
 
-def _agent(agent: Mapping[str, Any], last: int | None) -> Iterator[str]:
-    tokens = f", {agent['tokens_in_hour']} tokens in the last hour" if agent.get("tokens_in_hour") else ""
-    yield f"agent        {agent['agent']} {agent['state']}{_why(agent)}, {_last(last)}{tokens}"
+def _agent(agent: AgentStatus, last: int | None) -> Iterator[str]:
+    tokens = f", {agent.tokens_in_hour} tokens in the last hour" if agent.tokens_in_hour else ""
+    yield f"agent        {agent.agent} {agent.state}{_why(agent)}, {_last(last)}{tokens}"
 
 
-def _agents(found: Mapping[str, Any]) -> Iterator[str]:
-    states, rows = found["states"], found["agents"]
+def _agents(found: Status) -> Iterator[str]:
+    states, rows = found.states, found.agents
     total = sum(states.values())
     yield f"agents       {total}: " + ", ".join(f"{count} {state}" for state, count in states.items())
     for row in rows:
-        mean = "" if row.get("mean") is None else f", mean total {signed(row['mean'])}"
-        yield f"             {row['agent']} {row['state']}{_why(row)}, {_last(row.get('last_cycle'))}{mean}"
+        mean = "" if row.mean is None else f", mean total {signed(row.mean)}"
+        yield f"             {row.agent} {row.state}{_why(row)}, {_last(row.last_cycle)}{mean}"
     if total > len(rows):
         yield f"             and {total - len(rows)} more: --agent NAME shows one"
 
 
-def _why(agent: Mapping[str, Any]) -> str:
-    return f": {_short(agent['why'])}" if agent.get("why") else ""
+def _why(agent: AgentStatus) -> str:
+    return f": {_short(agent.why)}" if agent.why else ""
 
 
 def _last(cycle: int | None) -> str:
     return "no cycle yet" if cycle is None else f"last cycle {cycle}"
 
 
-def _processes(found: Mapping[str, Any]) -> Iterator[str]:
-    processes = found["processes"]
+def _processes(found: Status) -> Iterator[str]:
+    processes = found.processes
     if processes:
         yield "processes    " + "  ".join(_process(one) for one in processes)
-    yield from (f"             {one['name']}: {_short(one['why'])}" for one in processes if one["why"])
-    yield from (f"set aside    {_short(one['origin'])}: {_short(one['why'])}" for one in found["set_aside"][:SHOWN])
+    yield from (f"             {one.name}: {_short(one.why)}" for one in processes if one.why)
+    yield from (f"set aside    {_short(one.origin)}: {_short(one.why)}" for one in found.set_aside[:SHOWN])
 
 
-def _process(one: Mapping[str, Any]) -> str:
-    again = f" ({one['restarts']} restarts)" if one["restarts"] else ""
-    return f"{_short(one['name'])} {one['state']}{again}"
+def _process(one: ProcessRow) -> str:
+    again = f" ({one.restarts} restarts)" if one.restarts else ""
+    return f"{_short(one.name)} {one.state}{again}"
 
 
-def _rewards(found: Mapping[str, Any]) -> Iterator[str]:
-    figures = found["figures"]
-    if not figures or not figures["count"]:
+def _rewards(found: Status) -> Iterator[str]:
+    figures = found.figures
+    if figures is None or figures.mean_total is None or figures.coverage is None:
         yield "rewards      no experience yet"
         return
-    late = "".join(
-        f", {n} {what}" for n, what in ((figures["incomplete"], INCOMPLETE), (found["unscored"], "unscored")) if n
-    )
+    late = "".join(f", {n} {what}" for n, what in ((figures.incomplete, INCOMPLETE), (found.unscored, "unscored")) if n)
     yield (
-        f"rewards      mean total {signed(figures['mean_total'])} of the last {figures['count']} cycles, "
-        f"coverage {figures['coverage']:.2f}{late}"
+        f"rewards      mean total {signed(figures.mean_total)} of the last {figures.count} cycles, "
+        f"coverage {figures.coverage:.2f}{late}"
     )
-    paid = [one for one in found["components"] if one["weight"] > 0 and one["mean"] is not None]
-    yield "  mean       " + "  ".join(f"{_short(one['component'])} {signed(one['mean'], 2)}" for one in paid)
-    yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures["outcomes"].items())
-    yield from _alarms(found["alarms"] or ())
+    paid = ((one.component, one.mean) for one in found.components if one.weight > 0)
+    means = [f"{_short(component)} {signed(mean, 2)}" for component, mean in paid if mean is not None]
+    yield "  mean       " + "  ".join(means)
+    yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures.outcomes.items())
+    yield from _alarms(found.alarms or ())
 
 
-def _alarms(alarms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _alarms(alarms: Sequence[AlarmRow]) -> Iterator[str]:
     for one in alarms[:SHOWN]:
-        yield f"  alarm      {one['agent']} since cycle {one['since']}: {safe_text(one['what'], one_line=True)}"
+        yield f"  alarm      {one.agent} since cycle {one.since}: {safe_text(one.what, one_line=True)}"
     if len(alarms) > SHOWN:
         yield f"             and {len(alarms) - SHOWN} more: conch status --json"
 
 
-def _goals(goals: Any) -> Iterator[str]:
+def _goals(goals: Sequence[StatusGoal]) -> Iterator[str]:
     for place, goal in enumerate(goals[:SHOWN]):
-        best = "  - " if goal["best"] is None else f"{goal['best']:.2f}"
-        yield f"{'goals' if place == 0 else '':<12} {best}  {_short(goal['id'])}: {_short(goal['statement'])}"
+        best = "  - " if goal.best is None else f"{goal.best:.2f}"
+        yield f"{'goals' if place == 0 else '':<12} {best}  {_short(goal.id)}: {_short(goal.statement)}"
     if len(goals) > SHOWN:
         yield f"             and {len(goals) - SHOWN} more: conch goal list"
 
 
-def _stream(found: Mapping[str, Any]) -> Iterator[str]:
-    if found["bus_error"]:
-        yield f"bus          {_short(found['bus_error'])}"
-    if found["stream"]:
-        stream = found["stream"]
-        yield f"bus          {stream['messages']} events, {stream['bytes'] / 2**20:.1f} MiB"
-    if found["consumers"]:
-        behind = sorted(found["consumers"], key=lambda one: -one["lag"])
-        yield "  lag        " + "  ".join(f"{_short(one['name'])} {one['lag']}" for one in behind)
-    for name in map(_short, found["left_over"][:SHOWN]):
+def _stream(found: Status) -> Iterator[str]:
+    if found.bus_error:
+        yield f"bus          {_short(found.bus_error)}"
+    if found.stream:
+        stream = found.stream
+        yield f"bus          {stream.messages} events, {stream.bytes / 2**20:.1f} MiB"
+    if found.consumers:
+        behind = sorted(found.consumers, key=lambda one: -one.lag)
+        yield "  lag        " + "  ".join(f"{_short(one.name)} {one.lag}" for one in behind)
+    for name in map(_short, found.left_over[:SHOWN]):
         advice = f"conch consumer forget {name} if it is gone for good (it is not configured any more)"
         yield f"  left over  {name}: {advice}"
-    yield from (f"  trimming   {safe_text(sentence, one_line=True)}" for sentence in found["held"][:SHOWN])
-    if found["dead_letters"]:
-        yield f"  letters    {found['dead_letters']} dead letters: conch dlq list"
+    yield from (f"  trimming   {safe_text(sentence, one_line=True)}" for sentence in found.held[:SHOWN])
+    if found.dead_letters:
+        yield f"  letters    {found.dead_letters} dead letters: conch dlq list"
 
 
-def _kept(found: Mapping[str, Any]) -> Iterator[str]:
-    if found["store"]:
-        removed, late = found["store"]["removed"], found["store"]["came_late"]
+def _kept(found: Status) -> Iterator[str]:
+    if found.store:
+        removed, late = found.store.removed, found.store.came_late
         gone = f", {removed} acts were removed by store.keep (sums over them stay)" if removed else ""
         came = f", {late} events came for removed acts" if late else ""
-        yield f"store        {found['store']['bytes'] / 2**20:.1f} MiB{gone}{came}"
-    if found["disk"] and found["disk"]["warning"]:
-        yield f"disk         {safe_text(found['disk']['warning'], one_line=True)}"
+        yield f"store        {found.store.bytes / 2**20:.1f} MiB{gone}{came}"
+    if found.disk and found.disk.warning:
+        yield f"disk         {safe_text(found.disk.warning, one_line=True)}"
 
 
 def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from conch.config.keys import entry_model, is_model
 from conch.config.model import Settings
-from conch_schemas import Goal
+from conch_schemas import Goal, JsonObject
 
 WIDTH = 100
 
@@ -25,7 +25,7 @@ _HEAD = """\
 """
 
 
-_EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
+_EXAMPLES: dict[str, tuple[str, JsonObject]] = {
     "parts": ("kindness", {}),
     "judges": ("tone", {"rubric": "tone.md"}),
     "own": ("rest", {"priority": 1.0, "start": 0.5}),
@@ -41,7 +41,7 @@ def commented(*, workspace: Path | None = None, goals: Sequence[Goal] = ()) -> s
     Prose follows `# `, a key follows `#` alone, an example entry and its prose follow `##`. The file as it is gives the
     defaults; it does so too with one `#` removed before every key.
     """
-    given: dict[str, Any] = {}
+    given: JsonObject = {}
     if workspace is not None:
         given["workspace"] = str(workspace)
     if goals:
@@ -49,7 +49,7 @@ def commented(*, workspace: Path | None = None, goals: Sequence[Goal] = ()) -> s
     return "\n".join([_HEAD, *_section(Settings, given, "")])
 
 
-def _section(model: type[BaseModel], given: dict[str, Any], indent: str) -> Iterator[str]:
+def _section(model: type[BaseModel], given: JsonObject, indent: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         yield from _prose(field, f"{indent}# ")
         default = field.get_default(call_default_factory=True)
@@ -87,5 +87,5 @@ def _key(name: str, value: Any, before: str) -> list[str]:
     return textwrap.indent(_yaml({name: plain}), before).splitlines()
 
 
-def _yaml(values: dict[str, Any]) -> str:
+def _yaml(values: JsonObject) -> str:
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=WIDTH).rstrip("\n")

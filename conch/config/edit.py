@@ -57,7 +57,7 @@ def with_weights(text: str, weights: Mapping[str, float] | None, name: str) -> s
     return changed
 
 
-def _whole(values: Mapping[str, Any]) -> dict[str, Any]:
+def _whole(values: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in values.items() if value or key != SECTION}
 
 

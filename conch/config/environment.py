@@ -40,7 +40,7 @@ def read_environment(environ: Mapping[str, str]) -> SettingsLayer:
     A section, a table or a list is written as in the file: `CONCH_REWARDS__WEIGHTS='{format: 0.5, …}'`.
     Raises ConfigError for a variable that is not a setting, with the nearest one.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     places: dict[KeyPath, str] = {}
     for name, text in sorted(environ.items()):
         if not name.startswith(PREFIX) or name in NOT_KEYS or not text or _of_kubernetes(name, text):
@@ -102,7 +102,7 @@ def _advice(path: KeyPath) -> str:
     return f"; did you mean {meant}?" if meant else " (conch config show lists all)"
 
 
-def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+def _nested(path: tuple[str, ...], value: Any) -> dict[str, object]:
     for part in reversed(path):
         value = {part: value}
     return dict(value)

@@ -41,7 +41,7 @@ class LoadedSettings:
         }
 
 
-def load(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Settings:
+def load(file: Path | None, home: Home, overrides: Mapping[str, object]) -> Settings:
     """The effective settings.
 
     `file`: the given path, otherwise that of CONCH_CONFIG, otherwise the home's if it exists. `overrides`: nested like
@@ -51,7 +51,7 @@ def load(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Setting
     return _anchored(found.settings, found.file or home.config_file)
 
 
-def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> LoadedSettings:
+def read(file: Path | None, home: Home, overrides: Mapping[str, object]) -> LoadedSettings:
     """The effective settings with the source of each value. Raises ConfigError."""
     chosen = chosen_file(file, home)
     sources = (
@@ -60,7 +60,7 @@ def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> LoadedS
         read_environment(os.environ),
         _command_line(overrides),
     )
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for source in sources:
         values = merged(values, source.values)
     try:
@@ -79,7 +79,7 @@ def _anchored(settings: Settings, file: Path) -> Settings:
     def at(named: str) -> str:
         return str(file.absolute().parent / Path(named).expanduser())
 
-    changed: dict[str, Any] = {
+    changed: dict[str, object] = {
         "workspace": _absolute(settings.workspace),
         "mind": _with_absolute(settings.mind, "script"),
         "bus": _with_absolute(settings.bus, "nkey", "credentials").model_copy(
@@ -122,14 +122,14 @@ def chosen_file(file: Path | None, home: Home) -> Path | None:
     return home.config_file if os.path.lexists(home.config_file) else None
 
 
-def _command_line(overrides: Mapping[str, Any]) -> SettingsLayer:
+def _command_line(overrides: Mapping[str, object]) -> SettingsLayer:
     values = _given(overrides)
     return SettingsLayer(values, {path: "command line" for path, _ in leaves(values)})
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _given(values: Mapping[str, object]) -> dict[str, object]:
     """The values without None, with paths as text."""
-    said: dict[str, Any] = {}
+    said: dict[str, object] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
             value = _given(value) or None

@@ -14,7 +14,7 @@ KeyPath = tuple[str | int, ...]
 class SettingsLayer:
     """One layer of the settings: the values of one source, with the place of each."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     places: Mapping[KeyPath, str]
     """Key path -> place in words: `/home/me/conch.yaml line 3`, `environment CONCH_AGENT`, `command line`."""
 
@@ -32,7 +32,7 @@ def dotted(path: KeyPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
-def leaves(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def leaves(values: Mapping[str, object], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Each value that is not a mapping, or an empty one, with its key path."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -41,7 +41,7 @@ def leaves(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyP
             yield (*path, key), value
 
 
-def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merged(under: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
     """`over` merged onto `under`, mappings key by key; a list replaces a list.
 
     Where `over` has a mapping and `under` another value, `under` stays: it is invalid there, and is to be reported.
@@ -50,6 +50,6 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in over.items():
         if not isinstance(value, Mapping) or key not in result:
             result[key] = value
-        elif isinstance(result[key], Mapping):
-            result[key] = merged(result[key], value)
+        elif isinstance(there := result[key], Mapping):
+            result[key] = merged(there, value)
     return result

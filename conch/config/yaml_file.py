@@ -17,6 +17,7 @@ import yaml
 from conch.config.source import KeyPath, SettingsLayer, dotted
 from conch.errors import ConfigError
 from conch.files import open_plain
+from conch_schemas import JsonObject
 
 MAX_BYTES = 1024 * 1024
 """Most bytes of a configuration file."""
@@ -102,8 +103,8 @@ class YamlDocument:
             items.append(self._value(event, events, here))
         return items
 
-    def _mapping(self, events: Iterator[Any], path: KeyPath) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+    def _mapping(self, events: Iterator[Any], path: KeyPath) -> JsonObject:
+        values: JsonObject = {}
         keys: dict[str, int] = {}
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             key, here = self._key(event, path)

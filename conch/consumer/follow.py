@@ -25,7 +25,7 @@ def follow(cause: Event, kind: type[E], *, consumer: str, version: str, index: i
     return valid(kind, **(envelope_after(cause, identity) | data))
 
 
-def envelope_after(cause: Event, identity: str) -> dict[str, Any]:
+def envelope_after(cause: Event, identity: str) -> dict[str, object]:
     """The envelope fields of an event that follows from `cause`: those that are equal, and those that refer to it."""
     return {
         "id": identity,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from conch.cycle.goals import GoalBaseline
 from conch.cycle.state.effects import touched
@@ -62,7 +61,9 @@ def cut_short(action: Action, guard: str | None) -> ActionResult:
     return ActionResult(_nothing("none"))
 
 
-def taken(memory: AgentMemory, result: ActionResult, needs: dict[str, float], tools: tuple[str, ...]) -> dict[str, Any]:
+def taken(
+    memory: AgentMemory, result: ActionResult, needs: dict[str, float], tools: tuple[str, ...]
+) -> dict[str, object]:
     """The data of `action.taken`: the open cycle's thought and decision, and the action's result. Pure."""
     thought, decided, grounded = memory.thought, memory.decided, memory.grounded
     assert thought is not None

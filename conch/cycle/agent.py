@@ -12,14 +12,14 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from conch.bus import ReceivedEvent
 from conch.cycle.act import ActionResult, act, cut_short, runs, taken
 from conch.cycle.context import AgentContext
-from conch.cycle.control import Control, StoppedError
+from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.decide import DecisionResult, decide
 from conch.cycle.goals import GoalBaseline
 from conch.cycle.ground import ground
@@ -128,7 +128,7 @@ class Agent:
         """The agent's present memory."""
         return self._at.memory
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> AgentReport:
         """The agent's state in a few figures, as JSON."""
         memory = self.memory
         return {

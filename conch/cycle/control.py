@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from conch.cycle.hosting.interrupt import Interrupt
 
@@ -14,6 +14,36 @@ T = TypeVar("T")
 
 class StoppedError(Exception):
     """The agent was told to stop while it waited; the next run finishes the open cycle."""
+
+
+class GoalReport(TypedDict):
+    """An active goal in an agent's report."""
+
+    id: str
+    statement: str
+    best: float | None
+    """The best that its check has measured, 0..1; None: it was not checked yet."""
+
+
+class AgentReport(TypedDict):
+    """What an agent replies about its state; the figures of its memory are left out where it has not begun."""
+
+    agent: str
+    state: str
+    why: str
+    """Why it is in that state; empty: there is no reason to tell."""
+    cycle: int | None
+    """Number of its last cycle; None: it has not begun."""
+    needs: NotRequired[dict[str, float]]
+    """Satisfaction by need, 0..1."""
+    goals: NotRequired[list[GoalReport]]
+    waiting: NotRequired[list[str]]
+    """Messages that it has not read yet, cut."""
+    waiting_count: NotRequired[int]
+    tokens_in_hour: NotRequired[int]
+    """Tokens used in the last hour."""
+    policy: NotRequired[str]
+    """Digest of the acting policy."""
 
 
 class Control:

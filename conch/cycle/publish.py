@@ -116,7 +116,7 @@ class AgentPublisher:
             raise FencedError(f"another copy of {self.agent} runs on this bus (it said {event.TYPE}); this one stops")
         take(self._at, event, seq)
 
-    def _envelope(self, number: int, action: str, identity: str) -> dict[str, Any]:
+    def _envelope(self, number: int, action: str, identity: str) -> dict[str, object]:
         return {
             "id": identity,
             "source": source_of(self.agent, self.agentuid),

@@ -20,11 +20,11 @@ json_of: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__")).encode
 """Encodes plain models, and containers of them, as JSON, as `model_dump_json` does."""
 
 
-def maker(kind: type[M]) -> Callable[[dict[str, Any]], M]:
+def maker(kind: type[M]) -> Callable[[dict[str, object]], M]:
     """A function that makes a `kind` from all its fields, in their order, as `made_of` does: for frequent use."""
     names = set(kind.model_fields)
 
-    def make(fields: dict[str, Any]) -> M:
+    def make(fields: dict[str, object]) -> M:
         return _filled(kind, fields, names)
 
     return make
@@ -50,7 +50,7 @@ def evolve(state: M, **changes: Any) -> M:
     return _filled(type(state), {**state.__dict__, **changes}, {*state.__pydantic_fields_set__, *changes})
 
 
-def _filled(kind: type[M], fields: dict[str, Any], said: set[str]) -> M:
+def _filled(kind: type[M], fields: dict[str, object], said: set[str]) -> M:
     model = kind.__new__(kind)
     _put(model, "__dict__", fields)
     _put(model, "__pydantic_fields_set__", said)
@@ -63,7 +63,7 @@ _put = object.__setattr__
 
 
 @cache
-def _fields(kind: type[BaseModel]) -> tuple[dict[str, Any], set[str]]:
+def _fields(kind: type[BaseModel]) -> tuple[dict[str, object], set[str]]:
     """(every field's default, in the order of the model, which is the order of serialisation; the fields' names)."""
     defaults = {name: field.default for name, field in kind.model_fields.items()}
     return defaults, set(defaults)

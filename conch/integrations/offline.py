@@ -29,7 +29,7 @@ _SPACE: Final = UUID("8a5f4f0e-6a0b-4f43-9d0c-2b6a1d2f7c11")
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 
 
-def act_of(prompt: Any, completion: Any, columns: Mapping[str, Any] | None = None) -> ActionTaken:
+def act_of(prompt: Any, completion: Any, columns: Mapping[str, object] | None = None) -> ActionTaken:
     """The act for a reply: parsed by the grammar of a run, its outcome taken from the columns.
 
     `prompt` and `completion` are texts or lists of messages; the last message of the assistant is the reply. `tools`:
@@ -66,7 +66,7 @@ def act_of(prompt: Any, completion: Any, columns: Mapping[str, Any] | None = Non
 
 
 def trajectory_of(
-    prompt: Any, completion: Any, columns: Mapping[str, Any] | None = None, tokens: Sequence[int] = ()
+    prompt: Any, completion: Any, columns: Mapping[str, object] | None = None, tokens: Sequence[int] = ()
 ) -> Trajectory:
     """The conversation of a prompt and its completion; `columns` are its facts, `tokens` those of its completions."""
     messages = (*_messages(prompt, "user"), *_messages(completion, "assistant"))
@@ -128,7 +128,7 @@ def _text(content: Any) -> str:
     return "".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
 
 
-def _outcome(told: Any) -> dict[str, Any]:
+def _outcome(told: Any) -> dict[str, object]:
     table = {"status": told} if isinstance(told, str) else dict(told)
     output = table.get("output") or ""
     return table | {"output": cut(output) if isinstance(output, str) else output}
@@ -163,11 +163,11 @@ def _spec(tool: Any) -> ToolSpec:
     return ToolSpec(function["name"].lower(), str(function.get("description") or ""), tuple(arguments))
 
 
-def _type(about: Mapping[str, Any]) -> Any:
+def _type(about: Mapping[str, object]) -> Any:
     named = about.get("type")
     return named if named in _TYPES else "string"
 
 
-def _choices(about: Mapping[str, Any]) -> tuple[str, ...]:
-    listed = about.get("enum") or ()
+def _choices(about: Mapping[str, object]) -> tuple[str, ...]:
+    listed: Any = about.get("enum") or ()
     return tuple(listed) if _type(about) == "string" and all(isinstance(one, str) for one in listed) else ()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from conch.errors import JudgeError
 from conch.rules import Message
 from conch.text import safe_text
+from conch_schemas import JsonObject
 
 MOST_CHARACTERS: Final = 64 * 1024
 """Most characters of an answer; a longer one is refused."""
@@ -45,7 +46,7 @@ def read_judgement(answer: str, judged: Sequence[Message]) -> Judgement:
     return Judgement(score, shortened(explanation))
 
 
-def read_object(answer: str, fields: Sequence[str]) -> Mapping[str, Any]:
+def read_object(answer: str, fields: Sequence[str]) -> JsonObject:
     """The one JSON object that the answer consists of, with exactly these fields. Raises JudgeError."""
     if not answer.strip():
         raise unread("it is empty", answer)
@@ -110,7 +111,7 @@ class _DuplicateFieldError(ValueError):
     """A field occurs twice: it is ambiguous which one counts."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise _DuplicateFieldError("a field stands in it twice")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from conch.config import JudgeSettings, MindSettings
 from conch.errors import JudgeError, ModelError
 from conch.judge.question import JudgeQuestion
 from conch.minds import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.text import well_formed
+from conch_schemas import JsonObject
 
 MAX_TOKENS: Final = 4096
 """Token limit of one answer: a reasoning model uses tokens before its first word."""
@@ -86,7 +87,7 @@ class JudgeEndpoint:
 
     def _body(self, question: JudgeQuestion, without: frozenset[str]) -> bytes:
         schema = {"name": "judgement", "strict": True, "schema": question.schema}
-        request: dict[str, Any] = {
+        request: JsonObject = {
             "model": self.model,
             "messages": [
                 {"role": "system", "content": well_formed(question.system)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from conch.judge.fence import FencedText, fenced
 from conch.rules import Trajectory
@@ -12,7 +12,7 @@ from conch.rules import Trajectory
 VERSION: Final = "1"
 """Version of the wording below and of the parsing of answers: a change of either changes every judge's version."""
 
-ONE_SCHEMA: Final[Mapping[str, Any]] = {
+ONE_SCHEMA: Final[Mapping[str, object]] = {
     "type": "object",
     "properties": {
         "explanation": {"type": "string", "description": "One or two sentences: what the score rests on."},
@@ -46,7 +46,7 @@ class JudgeQuestion:
 
     system: str
     user: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, object]
     """JSON Schema of the answer, for endpoints that support structured output."""
 
 
@@ -56,7 +56,7 @@ def question_of(trajectory: Trajectory, rubric: str) -> JudgeQuestion:
     return asked(rubric, fenced(trajectory.messages), what, _ONE_FORM, ONE_SCHEMA)
 
 
-def asked(rubric: str, text: FencedText, what: str, form: str, schema: Mapping[str, Any]) -> JudgeQuestion:
+def asked(rubric: str, text: FencedText, what: str, form: str, schema: Mapping[str, object]) -> JudgeQuestion:
     """A question about fenced text. `what`: a sentence on its content; `form`: the answer's format, in words."""
     system = _JUDGE.replace("{mark}", text.mark).replace("{what}", what).replace("{form}", form)
     return JudgeQuestion(system.replace("{rubric}", rubric), text.text + _LAST.replace("{form}", form), schema)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from conch.errors import JudgeError
 from conch.judge.answer import number_in, read_object, refuse_copy, unread
@@ -84,7 +84,7 @@ def _letter(place: int) -> str:
     return chr(ord("A") + place)
 
 
-def _schema(count: int) -> Mapping[str, Any]:
+def _schema(count: int) -> Mapping[str, object]:
     row = {
         "type": "object",
         "properties": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
 
 from conch.config import NeedSettings, Settings
 from conch.metrics.recording import BEFORE, RECENT
@@ -58,9 +58,13 @@ ALARMS: Final[Mapping[AlarmKind, tuple[str, str]]] = {
 which names the component."""
 
 
-def alert_rules(
-    settings: Settings, parts: Sequence[Part], needs: Mapping[str, NeedSettings]
-) -> Iterator[dict[str, Any]]:
+AlertRule = TypedDict(
+    "AlertRule", {"alert": str, "expr": str, "for": str, "labels": dict[str, str], "annotations": dict[str, str]}
+)
+"""An alert in Prometheus's format; `for`: how long its condition must last. By a call, as `for` is a keyword."""
+
+
+def alert_rules(settings: Settings, parts: Sequence[Part], needs: Mapping[str, NeedSettings]) -> Iterator[AlertRule]:
     """The rules in Prometheus's format. `parts`: the weight set; `needs`: by name."""
     yield _alert(
         "ConchNotScraped",
@@ -78,7 +82,7 @@ def alert_rules(
     yield from _consumers()
 
 
-def _agents(settings: Settings, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+def _agents(settings: Settings, parts: Sequence[Part]) -> Iterator[AlertRule]:
     fall = _width(parts) * FALL
     window = f"{SILENT_SECONDS + 10 * settings.cycle.interval:.0f}s"
     yield _alert(
@@ -107,7 +111,7 @@ def _agents(settings: Settings, parts: Sequence[Part]) -> Iterator[dict[str, Any
     )
 
 
-def _component(part: Part) -> Iterator[dict[str, Any]]:
+def _component(part: Part) -> Iterator[AlertRule]:
     least, greatest = part.range
     own = {"component": _label(part.component)}
     severity: Severity = "warning" if part.weight or part.role not in ("paid", "held_out") else "info"
@@ -135,7 +139,7 @@ def _component(part: Part) -> Iterator[dict[str, Any]]:
     )
 
 
-def _needs(needs: Mapping[str, NeedSettings]) -> Iterator[dict[str, Any]]:
+def _needs(needs: Mapping[str, NeedSettings]) -> Iterator[AlertRule]:
     for name, need in needs.items():
         helps = [event for event, change in sorted(need.events.items(), key=lambda one: -one[1]) if change > 0]
         advice = f"what satisfies it is {', '.join(helps)}" if helps else "no event satisfies it (needs.own)"
@@ -150,7 +154,7 @@ def _needs(needs: Mapping[str, NeedSettings]) -> Iterator[dict[str, Any]]:
         )
 
 
-def _watched(settings: Settings) -> Iterator[dict[str, Any]]:
+def _watched(settings: Settings) -> Iterator[AlertRule]:
     yield _alert(
         "ConchComponentDominates",
         f"conch_reward_variance_share_ratio > {settings.watch.dominance:g}",
@@ -170,7 +174,7 @@ def _watched(settings: Settings) -> Iterator[dict[str, Any]]:
         )
 
 
-def _consumers() -> Iterator[dict[str, Any]]:
+def _consumers() -> Iterator[AlertRule]:
     yield _alert(
         "ConchConsumerLag",
         f"conch_consumer_pending_messages > {LAG}",
@@ -191,7 +195,7 @@ def _consumers() -> Iterator[dict[str, Any]]:
 
 def _alert(
     name: str, expression: str, holds: str, severity: Severity, summary: str, own: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+) -> AlertRule:
     """`holds`: how long the condition must last before the alert; `own`: labels that make it unique among its name."""
     labels = {"severity": severity, **{label: _template(value) for label, value in (own or {}).items()}}
     return {"alert": name, "expr": expression, "for": holds, "labels": labels, "annotations": {"summary": summary}}

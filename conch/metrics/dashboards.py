@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.consumer import expected_parts
 from conch.consumer.plugins import Discovery
+from conch_schemas import JsonObject
 
 NAMES: Final = ("conch-agent", "conch-rewards", "conch-bus", "conch-fleet")
 REWARDS = "conch-rewards"
@@ -44,7 +45,7 @@ def title_of(name: str) -> str:
     return str(json.loads(_text(f"grafana/{name}.json"))["title"])
 
 
-def _panels(components: Sequence[str], before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _panels(components: Sequence[str], before: Sequence[JsonObject]) -> list[JsonObject]:
     template = _text("component_panel.json")
     number = max(panel["id"] for panel in before)
     below = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in before)

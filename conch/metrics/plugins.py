@@ -13,6 +13,7 @@ import asyncio
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
@@ -130,8 +131,8 @@ class PluginMetrics(Collector):
         before, metric = self._declared.get(name, (declaration, None))
         if metric is not None and before == declaration:
             return metric
-        options: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
-        made = kind(PREFIX + name, safe_text(words, one_line=True)[:LONGEST_HELP], labels, registry=None, **options)
+        make: Callable[..., M] = partial(kind, buckets=buckets) if kind is Histogram else kind
+        made = make(PREFIX + name, safe_text(words, one_line=True)[:LONGEST_HELP], labels, registry=None)
         labelled = Labelled(made, labels, lines=len(buckets) + 3 if buckets else 1)
         if metric is not None:
             log.warning("metrics.declared_otherwise", metric=PREFIX + name)
@@ -157,7 +158,7 @@ class PluginMetrics(Collector):
                     shown.samples = list(metric.samples)  # the reader may drop samples
                     yield shown
 
-    def report(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, object]]:
         """This process's own metrics as JSON values, for `take` of another process."""
         return [
             {

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict
 
 RECENT, BEFORE = "30m", "6h"
 """What is now, and what it is compared with: the time up to `RECENT` ago. Ours: half an hour is a few hundred acts of
 the embedded mind and some thirty of a slow one."""
 
 
-def recording_rules() -> Iterator[dict[str, Any]]:
+class RecordingRule(TypedDict):
+    """A recording rule in Prometheus's format."""
+
+    record: str
+    """Name of the series that it makes."""
+    expr: str
+
+
+def recording_rules() -> Iterator[RecordingRule]:
     """The rules in Prometheus's format. All keep job and instance, so that agents of one name in two homes stay
     apart."""
     yield _record("agent:conch_cycles:rate5m", "sum without (kind, outcome) (rate(conch_cycles_total[5m]))")
@@ -41,5 +49,5 @@ def _failed() -> str:
     return f"1 - ({scored} or 0 * {judged}) / ({judged} > 0)"  # what was never scored has no such series
 
 
-def _record(name: str, expression: str) -> dict[str, Any]:
+def _record(name: str, expression: str) -> RecordingRule:
     return {"record": name, "expr": expression}

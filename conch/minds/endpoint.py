@@ -6,19 +6,19 @@ import asyncio
 import contextlib
 import ipaddress
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, cast
+from typing import cast
 
 import httpx2
 from pydantic import SecretStr
 
 from conch.errors import ConfigError, ModelError
 from conch.text import safe_text
-from conch_schemas import Usage
+from conch_schemas import JsonObject, Usage
 
 MAX_REPLY = 1024 * 1024
 """Most characters of a reply."""
@@ -82,7 +82,7 @@ class StreamedReply:
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
 
-    def take(self, chunk: Mapping[str, Any], key: str) -> None:
+    def take(self, chunk: JsonObject, key: str) -> None:
         """Append one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
 
         Anything that is not shaped like a completion raises TypeError, AttributeError or ValueError.

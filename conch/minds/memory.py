@@ -6,7 +6,7 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,7 +171,23 @@ def _read(file: IO[bytes]) -> BanditMemory:
         return _memory({name: arrays[name] for name in arrays.files})
 
 
-def _arrays(memory: BanditMemory) -> dict[str, Any]:
+class _MemoryArrays(TypedDict):
+    """The arrays of the file, by their names in it."""
+
+    layout: NDArray[Any]
+    A: NDArray[Any]
+    b: NDArray[Any]
+    counts: NDArray[Any]
+    tries: NDArray[Any]
+    lately: NDArray[Any]
+    decisions: NDArray[Any]
+    rewards: NDArray[Any]
+    x: NDArray[Any]
+    words: NDArray[Any]
+    calls: NDArray[Any]
+
+
+def _arrays(memory: BanditMemory) -> _MemoryArrays:
     decisions, bandit = memory.decisions, memory.bandit
     table = [(cycle, d.template, d.reply, d.chosen_at, d.revision) for cycle, d in decisions.items()]
     return {

@@ -18,6 +18,7 @@ from conch.bus import Access
 from conch.config import Settings
 from conch.processes.line import LocalPath, PipeMessage, decode
 from conch.values import Values
+from conch_schemas import JsonObject
 
 PluginT = TypeVar("PluginT")
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
@@ -34,8 +35,8 @@ class ChildStart(PipeMessage):
     """How the bus is reached."""
 
     @field_serializer("settings")
-    def _with_secrets(self, settings: Settings) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(json.dumps(settings.model_dump(), default=_revealed))
+    def _with_secrets(self, settings: Settings) -> JsonObject:
+        told: JsonObject = json.loads(json.dumps(settings.model_dump(), default=_revealed))
         return told
 
 

@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
 from conch.home import Home
 from conch.run_info import RunInfo
-from conch_schemas import Event, control_subject, encode, source_of, subject_of
+from conch_schemas import Event, JsonObject, control_subject, encode, source_of, subject_of
 
 if TYPE_CHECKING:
     from conch.bus import Bus
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 
 
-async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
+async def ask(bus: Bus, subject: str, body: Mapping[str, object], *, timeout: float = 5.0) -> JsonObject:
     """A request to the run in progress; its reply. Raises BusError when there is no answer, ConchError with a
     refusal."""
-    reply: dict[str, Any] = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
+    reply: JsonObject = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
     if "error" in reply:
         raise ConchError(str(reply["error"]))
     return reply
@@ -32,11 +32,11 @@ async def handed_over(
     home: Home,
     agent: str,
     verb: str,
-    body: Mapping[str, Any],
+    body: Mapping[str, object],
     otherwise: Callable[[], Awaitable[Event]] | None = None,
     *,
     reachable: bool = True,
-) -> dict[str, Any]:
+) -> JsonObject:
     """A request to the agent; its reply. Where it does not run, the fact of `otherwise` is published: `{}` then.
 
     `reachable`: an agent may be there to be asked. Raises BusUnreachableError where one that runs does not answer, or

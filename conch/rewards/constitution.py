@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from conch.errors import ContractError
 from conch_schemas import Principle
@@ -190,7 +190,7 @@ def generative_score(context_utilization: float | None) -> float:
     return max(0.5, 1.0 - 5.0 * (context_utilization - _FULL))
 
 
-def score_principles(domain: str, action: str, context: Mapping[str, Any]) -> PrincipleScore:
+def score_principles(domain: str, action: str, context: Mapping[str, object]) -> PrincipleScore:
     """Scores of an act in any domain, by the facts in `context`; for an unknown domain, or without usable facts, all 1.
 
     `chat`: `turn_result`, `has_mutations`, as `constitutional_reward` takes them. `navigation`: `nav_type` sibling

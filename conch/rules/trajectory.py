@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 SHORT, LONG = 500, 2000
 """Completion tokens up to which the length costs nothing, and from which the score is 0 (REWARDS 7)."""
@@ -30,11 +30,11 @@ class Trajectory:
     messages: tuple[Message, ...]
     completion_tokens: tuple[int, ...] = ()
     """Tokens of each completion of the model, in order; empty: there was none, or they were not counted."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
     """Further inputs of rules: the expected answer, the outcome of a tool, the columns of a data set."""
 
 
-def cache_key(messages: Iterable[Message | Mapping[str, Any]]) -> str:
+def cache_key(messages: Iterable[Message | Mapping[str, object]]) -> str:
     """32 hex digits that are equal for two conversations exactly when their roles and contents are the same, in order.
 
     The first of SHA-256 over `json.dumps([{"role", "content"} …], sort_keys=True)` (REWARDS 7). Other fields of a
@@ -50,7 +50,7 @@ def length_penalty(trajectory: Trajectory) -> float:
     return min(1.0, max(0.0, (LONG - total) / (LONG - SHORT)))
 
 
-def _told(message: Message | Mapping[str, Any]) -> dict[str, Any]:
+def _told(message: Message | Mapping[str, object]) -> dict[str, object]:
     if isinstance(message, Message):
         return {"role": message.role, "content": message.content}
     return {"role": message.get("role"), "content": message.get("content")}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from conch.errors import ConfigError
 from conch.rules.advantages import group_advantages
@@ -141,7 +141,7 @@ def _total(
     return math.fsum(counted) if counted else None
 
 
-def _refuse_mismatch(rules: Mapping[str, Any], config: WeightedRewardConfig) -> None:
+def _refuse_mismatch(rules: Mapping[str, object], config: WeightedRewardConfig) -> None:
     if missing := sorted(set(rules) - set(config.weights)):
         raise ConfigError(f"no weight is given for {', '.join(missing)}: name each rule in the table of weights")
     if unknown := sorted(set(config.weights) - set(rules)):

@@ -40,7 +40,7 @@ def make_action_taken(cycle: int = 1, agent: str = "echo", **fields: Any) -> Act
     """
     agentuid = uuid.uuid5(uuid.NAMESPACE_URL, agent)
     identity = action_id(agentuid, cycle)
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "id": cycle_event_id(identity, ActionTaken),
         "source": source_of(agent, agentuid),
         "agent": agent,
@@ -102,7 +102,7 @@ def make_experience_recorded(action: ActionTaken, total: float = 0.0, **fields: 
     part = ScoredPart(
         component="test", value=total, weight=1.0, status="scored", explanation="", scorer="test", version="1"
     )
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "step": action.step,
         "seq": max(1, action.cycle or 0),
         "acted_at": NOON,

@@ -101,7 +101,7 @@ def _tool(function: ToolFunction, effects: Effects) -> Tool:
     return Tool(ToolSpec(name, doc.split("\n", 1)[0], tuple(arguments), effects), function, wants_context)
 
 
-def _argument(parameter: inspect.Parameter, hints: Mapping[str, Any], doc: str, function: str) -> Argument:
+def _argument(parameter: inspect.Parameter, hints: Mapping[str, object], doc: str, function: str) -> Argument:
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         raise ContractError(f"the tool {function} cannot take *{parameter.name}: every argument has a name and a type")
     hint, optional = _without_none(hints.get(parameter.name))

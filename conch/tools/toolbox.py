@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+
+from pydantic import JsonValue
 
 from conch.actions import Registry
 from conch.errors import ConchError
@@ -66,7 +67,7 @@ class Toolbox:
             return ToolResult(status="error", error=f"{action.tool} failed: {type(error).__name__}: {error}")
 
 
-async def _call(tool: Tool, args: dict[str, Any], context: ToolContext) -> ToolResult:
+async def _call(tool: Tool, args: Mapping[str, JsonValue], context: ToolContext) -> ToolResult:
     given = (context,) if tool.wants_context else ()
     if inspect.iscoroutinefunction(tool.function):
         result = await tool.function(*given, **args)

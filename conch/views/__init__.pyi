@@ -88,7 +88,12 @@ from .rules import RuleWritten as RuleWritten
 from .rules import TestedAct as TestedAct
 from .rules import TestedRule as TestedRule
 from .status import LAST as LAST
+from .status import AgentStatus as AgentStatus
+from .status import AlarmRow as AlarmRow
+from .status import ProcessRow as ProcessRow
 from .status import Status as Status
+from .status import StatusGoal as StatusGoal
+from .status import StoreAnswer as StoreAnswer
 from .status import gather as gather
 from .tools import Bench as Bench
 from .tools import BenchRow as BenchRow

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict
+
+from conch_schemas import JsonObject
 
 
 class View(BaseModel):
@@ -25,6 +25,6 @@ class View(BaseModel):
         defer_build=True,  # a command builds only the models of the document that it prints
     )
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         """The document as plain JSON values."""
         return self.model_dump(mode="json")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from conch.config import Settings
 from conch.consumer.group import standings
 from conch.consumer.operations import look
 from conch.views.base import View
+from conch_schemas import JsonObject
 
 FULL = 0.8
 """Share of the stream's size limit above which a warning is shown."""
@@ -103,56 +104,56 @@ async def survey(bus: Bus, connection: Connection, settings: Settings, url: str)
     assert bucket is not None
     level = (await connection.api("INFO"))["api"].get("level", 0)
     said, held = connection.said, (await look(bus, settings.bus.keep)).held
-    found: dict[str, Any] = {
-        "url": url,
-        "embedded": settings.bus.url is None,
-        "server": {"name": said.get("server_name", ""), "version": said.get("version", ""), "level": level},
-        "durability": settings.bus.durability,
-        "stream": _stream(stream),
-        "bucket": {"keys": bucket["state"]["messages"], "bytes": bucket["state"]["bytes"]},
-        "consumers": tuple({"name": one.name, "seq": one.seq, "lag": one.lag} for one in await standings(bus)),
-        "peers": tuple(_peers(stream.get("cluster") or {})),
-    }
-    return BusInfo.model_validate(found | {"warnings": (*(one.sentence for one in held), *_warnings(found))})
+    status, peers = _stream(stream), tuple(_peers(stream.get("cluster") or {}))
+    return BusInfo(
+        url=url,
+        embedded=settings.bus.url is None,
+        server=ServerFigures(name=said.get("server_name", ""), version=said.get("version", ""), level=level),
+        durability=settings.bus.durability,
+        stream=status,
+        bucket=BucketFigures(keys=bucket["state"]["messages"], bytes=bucket["state"]["bytes"]),
+        consumers=tuple(PositionRow(name=one.name, seq=one.seq, lag=one.lag) for one in await standings(bus)),
+        peers=peers,
+        warnings=(*(one.sentence for one in held), *_warnings(status, peers)),
+    )
 
 
-def _stream(info: Mapping[str, Any]) -> dict[str, Any]:
+def _stream(info: JsonObject) -> StreamStatus:
     state, config = info["state"], info["config"]
     limit = config["max_bytes"] if config.get("max_bytes", -1) > 0 else None
     first, last = state["first_seq"], state["last_seq"]
-    return {
-        "first": first,
-        "first_time": state["first_ts"] if state["messages"] else None,
-        "last": last,
-        "last_time": state["last_ts"] if state["messages"] else None,
-        "messages": state["messages"],
-        "missing": last - first + 1 - state["messages"] if state["messages"] else 0,
-        "bytes": state["bytes"],
-        "limit": limit,
-        "full": state["bytes"] / limit if limit is not None else None,
-        "replicas": config["num_replicas"],
-        "epoch": (config.get("metadata") or {}).get(EPOCH, info["created"]),
-    }
+    return StreamStatus(
+        first=first,
+        first_time=state["first_ts"] if state["messages"] else None,
+        last=last,
+        last_time=state["last_ts"] if state["messages"] else None,
+        messages=state["messages"],
+        missing=last - first + 1 - state["messages"] if state["messages"] else 0,
+        bytes=state["bytes"],
+        limit=limit,
+        full=state["bytes"] / limit if limit is not None else None,
+        replicas=config["num_replicas"],
+        epoch=(config.get("metadata") or {}).get(EPOCH, info["created"]),
+    )
 
 
-def _peers(cluster: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _peers(cluster: JsonObject) -> Iterator[Replica]:
     """The servers that keep a copy of the stream; none where there is a single server."""
     replicas = cluster.get("replicas") or ()
     if replicas:
-        yield {"name": cluster.get("leader", ""), "role": "leader", "current": True, "lag": 0}
+        yield Replica(name=cluster.get("leader", ""), role="leader", current=True, lag=0)
     for one in replicas:
         current = bool(one.get("current")) and not one.get("offline")
-        yield {"name": one["name"], "role": "follower", "current": current, "lag": one.get("lag", 0)}
+        yield Replica(name=one["name"], role="follower", current=current, lag=one.get("lag", 0))
 
 
-def _warnings(found: Mapping[str, Any]) -> Iterator[str]:
-    stream = found["stream"]
-    if (stream["full"] or 0.0) > FULL:
-        yield f"the stream is {stream['full']:.0%} full; once it is, everybody who publishes waits (bus.keep)"
-    if stream["missing"]:
-        yield f"{stream['missing']} events between {stream['first']} and {stream['last']} are damaged or gone"
-    for peer in found["peers"]:
-        if not peer["name"]:
+def _warnings(stream: StreamStatus, peers: Sequence[Replica]) -> Iterator[str]:
+    if (full := stream.full or 0.0) > FULL:
+        yield f"the stream is {full:.0%} full; once it is, everybody who publishes waits (bus.keep)"
+    if stream.missing:
+        yield f"{stream.missing} events between {stream.first} and {stream.last} are damaged or gone"
+    for peer in peers:
+        if not peer.name:
             yield "the stream has no leader now: nothing can be published"
-        elif not peer["current"]:
-            yield f"the copy on {peer['name']} is not up to date ({peer['lag']} behind, or it is away)"
+        elif not peer.current:
+            yield f"the copy on {peer.name} is not up to date ({peer.lag} behind, or it is away)"

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from conch.config import KeyPath, LoadedSettings, Settings, arms, dotted, inside, is_model, leaves, masked
 from conch.views.base import View
+from conch_schemas import JsonObject
 
 BEGUN = "the start of the run"
 """The origin of a value that would be read otherwise now."""
@@ -19,7 +20,7 @@ class Config(View):
     schema_: Literal["conch.v1.config"] = Field(default="conch.v1.config", alias="schema")
     file: str | None
     """None: there is none, and the defaults are in force."""
-    settings: dict[str, Any]
+    settings: JsonObject
     """As in conch.yaml; secrets are masked."""
     origins: dict[str, str]
     """The origin of each setting, by its dotted key."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_serializer
 
@@ -132,7 +132,7 @@ def cycles_shown(found: Sequence[ExperienceRecorded]) -> Cycles:
     return Cycles(cycles=tuple(map(cycle_row, found)))
 
 
-def _fields(experience: ExperienceRecorded) -> dict[str, Any]:
+def _fields(experience: ExperienceRecorded) -> dict[str, object]:
     outcome = experience.outcome
     return {
         "agent": experience.agent,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -73,7 +73,7 @@ def whole_letter(letter: ConsumerFailed, content: str) -> WholeLetter:
     return WholeLetter(**_fields(letter), content=content)
 
 
-def _fields(letter: ConsumerFailed) -> dict[str, Any]:
+def _fields(letter: ConsumerFailed) -> dict[str, object]:
     return {
         "id": letter.id,
         "subject": letter.letter_subject,

@@ -3,11 +3,12 @@ API."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from conch.views.base import View
+from conch_schemas import JsonObject
 
 
 class MetricsAt(View):
@@ -22,7 +23,7 @@ class MetricsRules(View):
     """The rules for Prometheus, as `conch metrics rules --json` prints them."""
 
     schema_: Literal["conch.v1.metrics_rules"] = Field(default="conch.v1.metrics_rules", alias="schema")
-    groups: list[dict[str, Any]]
+    groups: list[JsonObject]
     """Rule groups in Prometheus' own form."""
 
 

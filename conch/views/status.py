@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypedDict
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer
 from pydantic.json_schema import JsonSchemaValue
@@ -28,7 +28,7 @@ from conch.rewards.watch import ActiveAlarm
 from conch.views.base import View
 from conch.views.consumers import Lag
 from conch.views.rewards import SetAside
-from conch_schemas import control_subject
+from conch_schemas import JsonObject, control_subject
 
 LAST = 100
 """Cycles that the figures are over."""
@@ -117,7 +117,7 @@ class AgentStatus(View):
     """Mean total of its last 100 cycles."""
 
     @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
         return {name: value for name, value in handler(self).items() if name in self.model_fields_set}
 
     @classmethod
@@ -220,18 +220,32 @@ class Status(View):
     """Satisfaction by need, 0..1, by the store."""
 
 
+class StoreAnswer(TypedDict):
+    """What the store knows of a `Status`; the fields are those of it."""
+
+    store: StoreFigures | None
+    figures: ExperienceSummary | None
+    components: tuple[ComponentStats, ...]
+    last_cycle: int | None
+    unscored: int
+    needs: dict[str, float]
+
+
+_NO_STORE: Final = StoreAnswer(store=None, figures=None, components=(), last_cycle=None, unscored=0, needs={})
+
+
 async def gather(
     home: Home,
     settings: Settings,
     names: Sequence[str],
     bus: Callable[[], AbstractAsyncContextManager[Bus]],
-    read: Callable[[Callable[[ExperienceReader], dict[str, Any]]], Awaitable[dict[str, Any]]],
+    read: Callable[[Callable[[ExperienceReader], StoreAnswer]], Awaitable[StoreAnswer]],
 ) -> Status:
     """The status of these agents. What cannot be read is None, and `bus_error` is the reason. `bus` connects to the bus
     of the run in progress, `read` reads the store where there is one."""
     run = home.running()
     silent = "not answering" if run else "not running"
-    found: dict[str, Any] = {
+    found: JsonObject = {
         "home": str(home.path),
         "running": run is not None,
         "pid": run.pid if run else None,
@@ -260,41 +274,40 @@ async def gather(
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run.bus.url} within {BUS_SECONDS:g} s"
     if not store_path(settings.store.url, home.path).exists():
-        nothing: dict[str, Any] = {"figures": None, "components": (), "last_cycle": None, "unscored": 0, "needs": {}}
-        return Status.model_validate(found | nothing)
+        return Status.model_validate(found | _NO_STORE)
     return Status.model_validate(found | await read(lambda store: _of_store(store, names, found["agents"])))
 
 
-def _disk(home: Home) -> dict[str, Any] | None:
+def _disk(home: Home) -> DiskFigures | None:
     """How full the disk of the home is, and what to do about it where that is too much."""
     try:
         use = disk_use(home.path)
     except OSError:
         return None
-    return {"used": use.used, "free": use.free, "share": use.share, "warning": use.warning}
+    return DiskFigures(used=use.used, free=use.free, share=use.share, warning=use.warning)
 
 
-def _of_agents(rows: Sequence[dict[str, Any]], states: Mapping[str, int]) -> dict[str, Any]:
+def _of_agents(rows: Sequence[JsonObject], states: Mapping[str, int]) -> JsonObject:
     """`agent` where there is one, `agents` and how many are in each state where there are several."""
     if len(rows) == 1:
         return {"agent": rows[0], "agents": [], "states": {}}
     return {"agent": None, "agents": list(rows[:SHOWN_AGENTS]), "states": dict(states)}
 
 
-async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: Sequence[str]) -> dict[str, Any]:
+async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: Sequence[str]) -> JsonObject:
     stream = await bus.state()
-    consumers = [{"name": one.name, "lag": one.lag} for one in await standings(bus)]
+    consumers = [Lag(name=one.name, lag=one.lag) for one in await standings(bus)]
     held = [one.sentence for one in (await look(bus, settings.bus.keep)).held]
     letters = len([1 async for _ in open_dead_letters(bus)])
     states = await watched(bus, names[:WATCHED_AGENTS])
-    answer: dict[str, Any] = {}
+    answer: JsonObject = {}
     with contextlib.suppress(BusError):
         answer = await ask(bus, control_subject(names[0], "status"), {"all": len(names) > 1}, timeout=1.0)
         answer.pop("ok")
         answer = _of_agents(answer["agents"], answer["states"]) if len(names) > 1 else {"agent": answer}
     return {
         **answer,
-        "stream": {"first": stream.first, "last": stream.last, "messages": stream.messages, "bytes": stream.bytes},
+        "stream": StreamFigures(first=stream.first, last=stream.last, messages=stream.messages, bytes=stream.bytes),
         "consumers": consumers,
         "held": held,
         "left_over": await _left_over(bus, settings, running, consumers),
@@ -303,28 +316,26 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: S
     }
 
 
-async def _left_over(
-    bus: Bus, settings: Settings, running: Sequence[str], consumers: Sequence[Mapping[str, Any]]
-) -> list[str]:
+async def _left_over(bus: Bus, settings: Settings, running: Sequence[str], consumers: Sequence[Lag]) -> list[str]:
     """Judges and rules that lag, and are neither in the settings, nor in the run, nor at work beside it."""
     known = {*builtin_names(settings), *running}
-    lagging = [one["name"] for one in consumers if one["lag"] and one["name"].startswith(("judge-", "rule-"))]
+    lagging = [one.name for one in consumers if one.lag and one.name.startswith(("judge-", "rule-"))]
     return [name for name in lagging if name not in known and not await signs(bus, name)]
 
 
-def _alarm(agent: str, active: ActiveAlarm) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "alarm": active.alarm,
-        "component": active.component,
-        "since": active.cycle,
-        "value": active.value,
-        "threshold": active.threshold,
-        "what": active.what,
-    }
+def _alarm(agent: str, active: ActiveAlarm) -> AlarmRow:
+    return AlarmRow(
+        agent=agent,
+        alarm=active.alarm,
+        component=active.component,
+        since=active.cycle,
+        value=active.value,
+        threshold=active.threshold,
+        what=active.what,
+    )
 
 
-def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[JsonObject]) -> StoreAnswer:
     """The store's figures of one agent, else of all together, with each row's own figures added to it."""
     agent = names[0] if len(names) == 1 else None
     needs = store.charts.needs_history(agent, 1) if agent is not None else ()
@@ -335,11 +346,11 @@ def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict
         }
     removals = [removal for name in names for removal in store.retention.removals(name)]
     return {
-        "store": {
-            "bytes": store.retention.bytes_used(),
-            "removed": sum(removal.acts for removal in removals),
-            "came_late": store.retention.came_late(),
-        },
+        "store": StoreFigures(
+            bytes=store.retention.bytes_used(),
+            removed=sum(removal.acts for removal in removals),
+            came_late=store.retention.came_late(),
+        ),
         "figures": store.charts.figures(agent, LAST),
         "components": tuple(store.charts.component_stats(agent, LAST)),
         "last_cycle": store.cycles.last_cycle(agent) if agent is not None else None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from conch.views.base import View
+from conch_schemas import JsonObject
 
 
 class BenchRow(View):
@@ -85,7 +86,7 @@ class StoredEvent(View):
     time: str
     """When it was stored."""
     subject: str
-    event: dict[str, Any]
+    event: JsonObject
     """The CloudEvent as stored on the stream."""
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import rfc8785
@@ -41,7 +41,7 @@ def mark_hash(mark: Mark) -> str:
     return _sha256(mark.model_dump_json(exclude={"hash"}, exclude_unset=True))
 
 
-def said_hash(said: Mapping[str, Any]) -> str:
+def said_hash(said: Mapping[str, object]) -> str:
     """The `mark_hash` of a mark with exactly these fields."""
     text = _write(said)
     # Without scores the only number is the sequence, and the serialised form is canonical.
@@ -64,7 +64,7 @@ def _integer(digits: str) -> int | str:
 # each number. Any other text is left to the library.
 
 
-class _CanonicalNumber(dict[str, Any]):
+class _CanonicalNumber(dict[str, object]):
     """Cache: a decimal's text -> the number with the canonical shortest digits; the last few thousand met."""
 
     def __missing__(self, text: str) -> int | float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -62,7 +62,7 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     digest = None if isinstance(fact, ActionTaken) else fact_digest(fact.id)
     if words is None or _met(state, fact, digest):
         return state, None
-    said: dict[str, Any] = {
+    said: dict[str, object] = {
         "id": _mark_id(fact, state.sequence),
         "agent": fact.agent,
         "action_id": fact.action_id,

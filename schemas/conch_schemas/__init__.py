@@ -28,6 +28,7 @@ from conch_schemas.envelope import (
 from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
+from conch_schemas.json_object import JsonObject
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
@@ -94,6 +95,7 @@ __all__ = [
     "GoalReached",
     "GoalSet",
     "Information",
+    "JsonObject",
     "Line",
     "Mark",
     "MarkLink",

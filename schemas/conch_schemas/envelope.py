@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha1
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 from uuid import UUID, uuid5
 
 from pydantic import (
@@ -17,6 +17,8 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     model_serializer,
 )
+
+from conch_schemas.json_object import JsonObject
 
 ENVELOPE = {
     "specversion": "specversion",
@@ -104,7 +106,7 @@ class Event(BaseModel):
         return self.source.rsplit("/", 1)[-1]
 
     @model_serializer(mode="wrap")
-    def _nest(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _nest(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
         flat = handler(self)
         wire = {theirs: value for ours, theirs in ENVELOPE.items() if (value := flat.pop(ours, None)) is not None}
         wire["data"] = flat

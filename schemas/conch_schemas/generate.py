@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from conch_schemas.envelope import ENVELOPE, Event, event_type
+from conch_schemas.json_object import JsonObject
 from conch_schemas.registry import EVENTS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REQUIRED = ("specversion", "id", "source", "type", "agent", "data")
 
 
-def event_schema(kind: type[Event]) -> dict[str, Any]:
+def event_schema(kind: type[Event]) -> JsonObject:
     """The JSON Schema of one event on the wire: the envelope, with the data under `data`.
 
     Unknown properties are allowed, as every reader ignores them: contracts grow by optional fields.
@@ -24,7 +25,7 @@ def event_schema(kind: type[Event]) -> dict[str, Any]:
     names = {theirs: properties[ours] for ours, theirs in ENVELOPE.items()}
     data = {name: schema for name, schema in properties.items() if name not in ENVELOPE}
     required = [name for name in flat.get("required", ()) if name not in ENVELOPE]
-    schema: dict[str, Any] = {
+    schema: JsonObject = {
         "$schema": DIALECT,
         "$id": f"{event_type(kind)}.json",
         "title": kind.__name__,
@@ -35,7 +36,7 @@ def event_schema(kind: type[Event]) -> dict[str, Any]:
     }
     if "$defs" in flat:
         schema["$defs"] = flat["$defs"]
-    opened: dict[str, Any] = _opened(schema)
+    opened: JsonObject = _opened(schema)
     return opened
 
 
@@ -48,7 +49,7 @@ def _opened(node: Any) -> Any:
     return [_opened(value) for value in node] if isinstance(node, list) else node
 
 
-def asyncapi() -> dict[str, Any]:
+def asyncapi() -> JsonObject:
     """The AsyncAPI 3 document: a channel per event, on NATS subjects."""
     channels, operations, messages = {}, {}, {}
     for kind in EVENTS:
@@ -97,7 +98,7 @@ def files() -> dict[str, str]:
     return found
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: JsonObject) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

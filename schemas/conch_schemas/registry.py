@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
@@ -16,6 +16,7 @@ from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
+from conch_schemas.json_object import JsonObject
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
@@ -102,7 +103,7 @@ def wire_form(event: Event) -> bytes:
     except AttributeError:
         pass
     flat = event.__dict__
-    whole: dict[str, Any] = {theirs: value for ours, theirs in _ENVELOPE if (value := flat[ours]) is not None}
+    whole: JsonObject = {theirs: value for ours, theirs in _ENVELOPE if (value := flat[ours]) is not None}
     whole["data"] = {name: flat[name] for name in _data_of(type(event))}
     made = _write(whole)
     _keep(event, made)

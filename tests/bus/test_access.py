@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nkeys
 import pytest
@@ -13,6 +12,9 @@ import pytest
 from conch.bus.access import Access, inbox_of
 from conch.config import Settings
 from conch.errors import BusUnreachableError, ConchError, ConfigError
+
+if TYPE_CHECKING:
+    from tests.bus.conftest import Authority, Key, Papers
 
 
 def of(**bus: Any) -> Access:
@@ -68,7 +70,7 @@ def test_answers_come_under_the_users_own_name(user: str | None, inbox: str) -> 
     assert inbox_of(user) == inbox
 
 
-def test_a_key_signs_and_names_its_inbox(tmp_path: Path, new_key: Callable[..., Any]) -> None:
+def test_a_key_signs_and_names_its_inbox(tmp_path: Path, new_key: type[Key]) -> None:
     """The server knows the user by the public key, and so does whoever forbids others to listen."""
     key = new_key()
     (tmp_path / "me.nk").write_text(key.seed + "\n")
@@ -79,7 +81,7 @@ def test_a_key_signs_and_names_its_inbox(tmp_path: Path, new_key: Callable[..., 
     assert options["inbox_prefix"] == f"_INBOX.{key.public}"
 
 
-def test_credentials_are_read_anew_for_each_connection(tmp_path: Path, authority: Any) -> None:
+def test_credentials_are_read_anew_for_each_connection(tmp_path: Path, authority: Authority) -> None:
     """Whoever renews a JWT that expires puts it into the same file."""
     file = tmp_path / "me.creds"
     file.write_text(authority.credentials())
@@ -91,7 +93,7 @@ def test_credentials_are_read_anew_for_each_connection(tmp_path: Path, authority
     assert options["user_jwt_cb"]() != first
 
 
-def test_credentials_that_have_expired_are_told_before_anybody_is_asked(tmp_path: Path, authority: Any) -> None:
+def test_credentials_that_have_expired_are_told_before_anybody_is_asked(tmp_path: Path, authority: Authority) -> None:
     """With the time, and the file."""
     (tmp_path / "me.creds").write_text(authority.credentials(expires=time.time() - 60))
 
@@ -100,7 +102,7 @@ def test_credentials_that_have_expired_are_told_before_anybody_is_asked(tmp_path
 
 
 def test_a_file_that_does_not_open_anything_is_one_sentence(
-    tmp_path: Path, papers: Any, authority: Any, new_key: Callable[..., Any]
+    tmp_path: Path, papers: Papers, authority: Authority, new_key: type[Key]
 ) -> None:
     """Which setting, which file, what is wrong with it; and nothing of what stands in it."""
     key, account = new_key(), new_key(nkeys.PREFIX_BYTE_ACCOUNT)
@@ -129,7 +131,7 @@ def test_a_file_that_does_not_open_anything_is_one_sentence(
         assert typo not in sentence
 
 
-def test_a_tls_file_that_is_of_no_use_is_one_sentence(tmp_path: Path, papers: Any) -> None:
+def test_a_tls_file_that_is_of_no_use_is_one_sentence(tmp_path: Path, papers: Papers) -> None:
     """A key of another certificate, one with a passphrase, one that is none; a certificate that is none."""
     me, key = str(papers.path("me")), str(papers.key("me"))
     (tmp_path / "junk").write_text("hello")
@@ -149,7 +151,7 @@ def test_a_tls_file_that_is_of_no_use_is_one_sentence(tmp_path: Path, papers: An
             of(tls=tls).options()
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, papers: Any) -> None:
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, papers: Papers) -> None:
     """It names the setting and the reason."""
     for setting in ("nkey", "credentials"):
         assert "cannot be read (No such file" in _complaint(**{setting: str(tmp_path / "none")})

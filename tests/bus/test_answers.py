@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,11 @@ from conch.bus.jetstream.connection import ServerRefusalError
 from conch.bus.jetstream.publisher import Publisher
 from conch.errors import FencedError
 from tests.conftest import TOKEN
+
+if TYPE_CHECKING:
+    from conch.bus.server import EmbeddedServer
+    from tests.conftest import Until
+
 
 SENT = re.compile(rb"HPUB (\S+) in\.(\d+) \d+ \d+\r\nNATS/1\.0\r\n.*?\r\n\r\n(\w+)\r\n", re.DOTALL)
 NOBODY = b"NATS/1.0 503\r\n\r\n"
@@ -74,7 +79,7 @@ async def _end() -> int:
 
 
 @pytest.fixture
-async def publish(line: Line) -> AsyncIterator[Callable[[str], asyncio.Task[Any]]]:
+async def publish(line: Line) -> AsyncIterator[Callable[[str], asyncio.Task[Sequence[Stored]]]]:
     """Publish an event with this content."""
     made = Publisher(line, "CONCH", group=False, find=None, last=_end)  # type: ignore[arg-type]
     made.start()
@@ -83,7 +88,7 @@ async def publish(line: Line) -> AsyncIterator[Callable[[str], asyncio.Task[Any]
 
 
 async def test_what_is_refused_for_now_does_not_overtake_what_is_unanswered(
-    line: Line, publish: Any, until: Any
+    line: Line, publish: Callable[[str], asyncio.Task[Sequence[Stored]]], until: Until
 ) -> None:
     """The stream's leader died with the first, the second found nobody: they are sent again together, in order."""
     first, second = publish("first"), publish("second")
@@ -98,7 +103,9 @@ async def test_what_is_refused_for_now_does_not_overtake_what_is_unanswered(
     assert [(await first)[0].seq, (await second)[0].seq] == [1, 2]
 
 
-async def test_nothing_overtakes_what_has_been_unanswered_for_long(line: Line, publish: Any, until: Any) -> None:
+async def test_nothing_overtakes_what_has_been_unanswered_for_long(
+    line: Line, publish: Callable[[str], asyncio.Task[Sequence[Stored]]], until: Until
+) -> None:
     """There may be a new leader, who never heard of it."""
     first = publish("first")
     await until(lambda: line.sent == ["first"])
@@ -113,7 +120,9 @@ async def test_nothing_overtakes_what_has_been_unanswered_for_long(line: Line, p
     await asyncio.gather(first, second)
 
 
-async def test_a_try_that_was_given_up_is_good_for_its_answer(line: Line, publish: Any, until: Any) -> None:
+async def test_a_try_that_was_given_up_is_good_for_its_answer(
+    line: Line, publish: Callable[[str], asyncio.Task[Sequence[Stored]]], until: Until
+) -> None:
     """A flooded server answers the first try after the second was sent: neither is waited for any longer."""
     first = publish("first")
     await until(lambda: len(line.sent) >= 2)
@@ -132,7 +141,9 @@ async def test_a_try_that_was_given_up_is_good_for_its_answer(line: Line, publis
     assert await second == [Stored(8, False)]
 
 
-async def test_an_event_that_is_on_its_way_is_asked_for_again(line: Line, publish: Any, until: Any) -> None:
+async def test_an_event_that_is_on_its_way_is_asked_for_again(
+    line: Line, publish: Callable[[str], asyncio.Task[Sequence[Stored]]], until: Until
+) -> None:
     """An earlier try of it may be stored yet, or never: that is no refusal."""
     publishing = publish("event")
     await until(lambda: line.sent == ["event"])
@@ -145,7 +156,7 @@ async def test_an_event_that_is_on_its_way_is_asked_for_again(line: Line, publis
 
 @pytest.mark.parametrize("written", [False, True], ids=["ours on its way", "another's"])
 async def test_a_write_that_is_on_its_way_is_no_fence(
-    written: bool, nats_server: Any, monkeypatch: pytest.MonkeyPatch
+    written: bool, nats_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server counts it already, and it may be our own, of which the answer was lost: what stands there tells."""
     async with JetStreamBus(Access(nats_server.url, token=TOKEN)) as bus:

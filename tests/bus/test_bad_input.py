@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -47,6 +47,10 @@ from conch_schemas import (
     subject_filter,
     subject_of,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import World
+
 
 Act = Callable[..., ActionTaken]
 CONSUMERS = ("reward", "needs", "curiosity", "progress", "witness", "store", "watch")
@@ -147,7 +151,7 @@ async def test_an_event_beyond_all_bounds_is_not_taken(bus: Bus) -> None:
     await bus.publish("conch.v1.echo.action.taken", b"x", id="small")
 
 
-async def test_a_large_event_of_another_client_is_a_letter(world: Any, act: Act, tmp_path: Path) -> None:
+async def test_a_large_event_of_another_client_is_a_letter(world: World, act: Act, tmp_path: Path) -> None:
     """Larger than an event may be, though the server took it: nobody handles half of it."""
     good = act(1)
     large = good.model_dump_json().replace("DO_NOTHING: resting", "x" * 900_000).encode()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.jetstream.connection import Connection
 
+if TYPE_CHECKING:
+    from tests.bus.conftest import Server
+
+
 OLD = {"name": "KV_conch", "subjects": ["$KV.conch.>"], "max_msgs_per_subject": 1, "discard": "new"}
 """The bucket as it was made before keys had parts."""
 
 
-async def test_a_bucket_from_before_keys_had_parts_is_taken_over(server: Any) -> None:
+async def test_a_bucket_from_before_keys_had_parts_is_taken_over(server: Server) -> None:
     """Each value under the same key, once; entered again nothing is changed."""
     url = server.start("jetstream {}")
     async with Connection(Access(url)) as connection:

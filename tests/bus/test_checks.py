@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,11 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.jetstream.checks import check_server
 from conch.bus.jetstream.connection import Connection
 from conch.errors import BusError, BusUnreachableError
+from conch_schemas import JsonObject
+
+if TYPE_CHECKING:
+    from tests.bus.conftest import Server
+
 
 SECOND = 1_000_000_000
 ALIKE = {"name": "CONCH", "subjects": ["conch.v1.>"], "discard": "new", "duplicate_window": 120 * SECOND}
@@ -41,7 +46,7 @@ def test_a_server_must_know_what_it_is_asked_for(level: int, version: str, stric
 
 
 @pytest.mark.parametrize("strict", [True, False])
-async def test_an_old_server_is_refused_and_nothing_is_made_on_it(old_server: Any, strict: bool) -> None:
+async def test_an_old_server_is_refused_and_nothing_is_made_on_it(old_server: Server, strict: bool) -> None:
     """It would leave out of the stream what it does not know, without a word."""
     url = old_server.start("jetstream {}")
 
@@ -73,7 +78,7 @@ async def test_a_server_without_jetstream_is_one_sentence(
 
 
 @pytest.fixture
-async def api(serve: Callable[[str], str]) -> AsyncIterator[Callable[..., Any]]:
+async def api(serve: Callable[[str], str]) -> AsyncIterator[Callable[..., Awaitable[JsonObject]]]:
     """`await api(call, body)` on a server without a stream."""
     async with Connection(Access(serve("jetstream {}"))) as connection:
         for name in (await connection.api("STREAM.NAMES"))["streams"] or ():
@@ -101,7 +106,7 @@ async def api(serve: Callable[[str], str]) -> AsyncIterator[Callable[..., Any]]:
     ],
 )
 async def test_a_stream_of_somebody_else_with_other_limits_is_refused(
-    changes: dict[str, Any], told: str, api: Callable[..., Any], serve: Callable[[str], str]
+    changes: dict[str, Any], told: str, api: Callable[..., Awaitable[JsonObject]], serve: Callable[[str], str]
 ) -> None:
     """The field, what it is, what it has to be, what to do; and the stream is left as it is."""
     made = (await api("STREAM.CREATE.CONCH", ALIKE | changes))["config"]
@@ -113,7 +118,9 @@ async def test_a_stream_of_somebody_else_with_other_limits_is_refused(
     assert (await api("STREAM.INFO.CONCH"))["config"] == made
 
 
-async def test_a_stream_with_a_limit_of_bytes_is_taken(api: Callable[..., Any], serve: Callable[[str], str]) -> None:
+async def test_a_stream_with_a_limit_of_bytes_is_taken(
+    api: Callable[..., Awaitable[JsonObject]], serve: Callable[[str], str]
+) -> None:
     """Where none was asked for: publishers wait while it is full. More than was asked for is as good."""
     more = {"max_bytes": 2**20, "duplicate_window": 600 * SECOND}
     await api("STREAM.CREATE.CONCH", ALIKE | more)
@@ -127,7 +134,7 @@ async def test_a_stream_with_a_limit_of_bytes_is_taken(api: Callable[..., Any], 
 
 
 async def test_fewer_replicas_than_were_asked_for_are_refused(
-    api: Callable[..., Any], serve: Callable[[str], str]
+    api: Callable[..., Awaitable[JsonObject]], serve: Callable[[str], str]
 ) -> None:
     """Whoever asked for three believes in three."""
     async with JetStreamBus(Access(serve("jetstream {}"))):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.bus import Bus, Delivery, Reader
 from conch.errors import BusError, FencedError
 from tests.durables import durable
+
+if TYPE_CHECKING:
+    from tests.conftest import World
+
 
 SUBJECT = "conch.v1.echo.action.taken"
 OTHER = "conch.v1.echo.goal.set"
@@ -88,7 +92,7 @@ async def test_what_is_too_large_is_refused(bus: Bus) -> None:
     assert (await bus.publish(SUBJECT, b"x" * 700_000, id="2")).seq == 1
 
 
-async def test_a_bus_that_was_left_says_so(world: Any) -> None:
+async def test_a_bus_that_was_left_says_so(world: World) -> None:
     """Publishing on it raises; it does not wait for a connection that nobody makes."""
     async with world.bus() as bus:
         await bus.publish(SUBJECT, b"", id="1")
@@ -99,7 +103,7 @@ async def test_a_bus_that_was_left_says_so(world: Any) -> None:
     assert not bus.connected
 
 
-async def test_a_full_stream_makes_publishers_wait_and_drops_nothing(world: Any, until: Until) -> None:
+async def test_a_full_stream_makes_publishers_wait_and_drops_nothing(world: World, until: Until) -> None:
     """At the bound the publisher waits; when there is room again, it goes on."""
     acknowledged: list[int] = []
     seen: list[int] = []
@@ -122,7 +126,7 @@ async def test_a_full_stream_makes_publishers_wait_and_drops_nothing(world: Any,
     assert sorted(seen) == list(range(60))
 
 
-async def test_a_bound_that_was_raised_holds_from_the_next_start(world: Any) -> None:
+async def test_a_bound_that_was_raised_holds_from_the_next_start(world: World) -> None:
     """A stream that was full takes events again when more room is configured."""
     async with world.bus(room=3) as bus:
         for number in range(3):
@@ -300,7 +304,7 @@ async def test_trimming_drops_what_is_before(bus: Bus) -> None:
     assert (await bus.publish(SUBJECT, b"", id="new")).seq == 6
 
 
-async def test_a_new_bus_goes_on_where_the_old_one_was(world: Any) -> None:
+async def test_a_new_bus_goes_on_where_the_old_one_was(world: World) -> None:
     """Stream, bucket, readers and the stream's identity outlive the bus."""
     async with world.bus() as bus:
         await fill(bus, 2)
@@ -317,7 +321,7 @@ async def test_a_new_bus_goes_on_where_the_old_one_was(world: Any) -> None:
         assert (await bus.publish(SUBJECT, b"0", id=f"{SUBJECT}/0")).duplicate
 
 
-async def test_buses_entered_at_the_same_moment_share_one_stream(world: Any) -> None:
+async def test_buses_entered_at_the_same_moment_share_one_stream(world: World) -> None:
     """Whoever comes first makes it; all see the same one."""
     async with contextlib.AsyncExitStack() as stack:
         buses = await asyncio.gather(*(stack.enter_async_context(world.bus()) for _ in range(5)))

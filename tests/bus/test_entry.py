@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
@@ -18,6 +18,11 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.jetstream.connection import Connection
 from conch.errors import BusUnreachableError
 from tests.serving import listening
+
+if TYPE_CHECKING:
+    from tests.bus.conftest import Authority, Key, Papers, Server
+    from tests.conftest import Until
+
 
 SUBJECT = "conch.v1.echo.action.taken"
 SOON = 20.0
@@ -62,7 +67,7 @@ async def test_user_and_password_open_a_server(serve: Serve) -> None:
     assert await works(Access(url.replace("//", "//me:p%2Fq@")))
 
 
-async def test_a_key_opens_a_server(tmp_path: Path, serve: Serve, new_key: Callable[..., Any]) -> None:
+async def test_a_key_opens_a_server(tmp_path: Path, serve: Serve, new_key: type[Key]) -> None:
     """Its challenge is signed; the seed stays here."""
     key = new_key()
     (tmp_path / "me.nk").write_text(key.seed)
@@ -70,14 +75,14 @@ async def test_a_key_opens_a_server(tmp_path: Path, serve: Serve, new_key: Calla
     assert await works(Access(serve(of_key(key)), nkey=str(tmp_path / "me.nk")))
 
 
-async def test_credentials_open_a_server(tmp_path: Path, serve: Serve, authority: Any) -> None:
+async def test_credentials_open_a_server(tmp_path: Path, serve: Serve, authority: Authority) -> None:
     """A user of an account that the server's operator knows."""
     (tmp_path / "me.creds").write_text(authority.credentials())
 
     assert await works(Access(serve(authority.configuration), credentials=str(tmp_path / "me.creds")))
 
 
-async def test_tls_opens_a_server(serve: Serve, papers: Any) -> None:
+async def test_tls_opens_a_server(serve: Serve, papers: Papers) -> None:
     """With its CA; with a certificate of ours where it asks for one."""
     plain, mutual = (named(serve(f"{tls}\njetstream {{}}")) for tls in (papers.tls("server"), papers.mutual()))
 
@@ -85,7 +90,7 @@ async def test_tls_opens_a_server(serve: Serve, papers: Any) -> None:
     assert await works(Access(mutual, **papers.mine("me")))
 
 
-async def test_a_server_that_does_not_insist_on_tls_is_entered_with_it(serve: Serve, papers: Any) -> None:
+async def test_a_server_that_does_not_insist_on_tls_is_entered_with_it(serve: Serve, papers: Papers) -> None:
     """Where TLS is asked for, nothing goes over the line without."""
     url = named(serve(f"allow_non_tls: true\n{papers.tls('server')}"))
 
@@ -116,7 +121,7 @@ async def test_who_is_not_let_in_hears_which_setting_it_was(access: dict[str, st
 
 
 async def test_a_key_or_credentials_that_the_server_does_not_know_are_refused(
-    tmp_path: Path, serve: Serve, authority: Any, new_key: Callable[..., Any]
+    tmp_path: Path, serve: Serve, authority: Authority, new_key: type[Key]
 ) -> None:
     """In one sentence with the setting, at once."""
     file = tmp_path / "file"
@@ -147,7 +152,7 @@ async def test_a_key_or_credentials_that_the_server_does_not_know_are_refused(
     ],
 )
 async def test_tls_that_does_not_come_about_is_one_sentence(
-    server: str, access: dict[str, str], why: str, serve: Serve, papers: Any
+    server: str, access: dict[str, str], why: str, serve: Serve, papers: Papers
 ) -> None:
     """Which server, what is wrong, which setting; at once."""
     url = named(serve("" if not server else papers.mutual() if server == "mutual" else papers.tls(server)))
@@ -161,7 +166,7 @@ async def test_tls_that_does_not_come_about_is_one_sentence(
     assert url in sentence
 
 
-async def test_an_address_that_the_certificate_does_not_hold_is_told(serve: Serve, papers: Any) -> None:
+async def test_an_address_that_the_certificate_does_not_hold_is_told(serve: Serve, papers: Papers) -> None:
     """With what to do."""
     url = serve(papers.tls("server"))
 
@@ -207,7 +212,7 @@ async def test_a_server_that_hangs_up_is_no_bus() -> None:
     assert re.match(rf"no bus at {url}: ", sentence), sentence
 
 
-async def test_of_several_servers_one_that_lets_us_in_is_enough(serve: Serve, papers: Any) -> None:
+async def test_of_several_servers_one_that_lets_us_in_is_enough(serve: Serve, papers: Papers) -> None:
     """When none does, it is told at once."""
     good, expired = named(serve(papers.tls("server"))), named(serve(papers.tls("expired")))
     ca = str(papers.path("ca"))
@@ -218,7 +223,7 @@ async def test_of_several_servers_one_that_lets_us_in_is_enough(serve: Serve, pa
 
 
 async def test_a_user_in_the_address_counts_for_servers_that_are_told_of_later(
-    serve: Serve, server: Any, until: Callable[..., Any]
+    serve: Serve, server: Server, until: Until
 ) -> None:
     """One of a cluster is named and lost: the others, which it has told of, let us in as well."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -235,7 +240,7 @@ async def test_a_user_in_the_address_counts_for_servers_that_are_told_of_later(
 
 
 async def test_a_server_that_comes_back_with_another_token_is_asked_again_until_it_knows_ours(
-    server: Any, until: Callable[..., Any]
+    server: Server, until: Until
 ) -> None:
     """That it refuses us is said once; what waited is stored when it lets us in."""
     url = server.start("authorization { token: ours }\njetstream {}")
@@ -259,7 +264,7 @@ async def test_a_server_that_comes_back_with_another_token_is_asked_again_until_
 
 
 async def test_credentials_that_break_in_mid_run_are_waited_for(
-    tmp_path: Path, server: Any, authority: Any, until: Callable[..., Any]
+    tmp_path: Path, server: Server, authority: Authority, until: Until
 ) -> None:
     """Whoever writes a file of keys anew may be seen half-way; the connection comes back when it is whole."""
     file = tmp_path / "me.creds"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,9 +12,13 @@ from conch.bus import ReceivedEvent, shared_subscription
 from conch.bus import subscription as feed_module
 from conch_schemas import ActionTaken, ContractViolationError, CycleReflected, encode, subject_of
 
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct
+
 
 @pytest.fixture
-def publish(act: Any) -> Any:
+def publish(act: MakeAct) -> Callable[..., Awaitable[int]]:
     """`await publish(bus, cycle)`: an act on the stream; its place."""
 
     async def put(bus: Any, cycle: int, agent: str = "echo") -> int:
@@ -36,7 +40,7 @@ def cycles(arrivals: Sequence[ReceivedEvent]) -> list[int | None]:
     return [arrived.event.cycle for arrived in arrivals]
 
 
-async def test_each_tap_is_given_what_it_asked_for_in_order(bus: Any, publish: Any) -> None:
+async def test_each_tap_is_given_what_it_asked_for_in_order(bus: Bus, publish: Callable[..., Awaitable[int]]) -> None:
     """From behind its own place, of its own kinds and agents; what came before it, and what comes while it reads."""
     for cycle in range(1, 4):
         await publish(bus, cycle)
@@ -59,7 +63,7 @@ async def test_each_tap_is_given_what_it_asked_for_in_order(bus: Any, publish: A
 
 
 async def test_an_event_is_decoded_once_however_many_look(
-    bus: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, publish: Callable[..., Awaitable[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All taps are given the same one; one that was said here is not decoded at all."""
     decoded = []
@@ -78,7 +82,7 @@ async def test_an_event_is_decoded_once_however_many_look(
 
 
 async def test_what_was_said_here_is_not_decoded(
-    bus: Any, act: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, act: MakeAct, publish: Callable[..., Awaitable[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes back byte for byte: the event that it was encoded from is given out."""
     event = act(1)
@@ -93,7 +97,7 @@ async def test_what_was_said_here_is_not_decoded(
         assert arrived.event is event
 
 
-async def test_garbage_is_told_to_each_who_looks(bus: Any) -> None:
+async def test_garbage_is_told_to_each_who_looks(bus: Bus) -> None:
     """Every time it is looked at, by everybody."""
     async with (
         shared_subscription(bus) as shared_events,
@@ -109,7 +113,7 @@ async def test_garbage_is_told_to_each_who_looks(bus: Any) -> None:
 
 
 async def test_a_tap_that_stands_still_holds_up_nobody_and_misses_nothing(
-    bus: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, publish: Callable[..., Awaitable[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its queue is full and stays so: the others go on; later it is given all, in order, and is level again."""
     monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
@@ -133,7 +137,7 @@ async def test_a_tap_that_stands_still_holds_up_nobody_and_misses_nothing(
 
 
 async def test_one_that_reads_by_itself_is_given_what_was_said_here_undecoded(
-    bus: Any, act: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, act: MakeAct, publish: Callable[..., Awaitable[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those are who keep up; what stands on another's subject is decoded, and refused, all the same."""
     monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
@@ -169,7 +173,9 @@ async def anext_of(subscription: Any, bus: Any, publish: Any) -> ReceivedEvent:
     return arrived
 
 
-async def test_a_tap_that_keeps_up_is_waited_for(bus: Any, publish: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tap_that_keeps_up_is_waited_for(
+    bus: Bus, publish: Callable[..., Awaitable[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Full for a moment, it does not read by itself what the feed has already: nothing is pulled or decoded twice."""
     monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
     monkeypatch.setattr(feed_module, "PATIENCE", 10.0)
@@ -186,7 +192,9 @@ async def test_a_tap_that_keeps_up_is_waited_for(bus: Any, publish: Any, monkeyp
         assert subscription.level
 
 
-async def test_a_reading_that_is_cancelled_has_given_out_nothing(bus: Any, publish: Any) -> None:
+async def test_a_reading_that_is_cancelled_has_given_out_nothing(
+    bus: Bus, publish: Callable[..., Awaitable[int]]
+) -> None:
     """Whoever asks next is given it: while it waits, and while it catches up."""
     for cycle in range(1, 4):
         await publish(bus, cycle)
@@ -202,7 +210,7 @@ async def test_a_reading_that_is_cancelled_has_given_out_nothing(bus: Any, publi
         assert cycles([*given, *await taken(subscription, 3 - len(given))]) == [1, 2, 3]
 
 
-async def test_what_ends_the_reading_is_told_to_all(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_ends_the_reading_is_told_to_all(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for ever for a feed that reads no more."""
     async with (
         shared_subscription(bus) as shared_events,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,10 @@ from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.reconcile import reconcile, report_trimmed
 from conch.bus.server import EmbeddedServer
+
+if TYPE_CHECKING:
+    from tests.conftest import World
+
 
 SUBJECT = "conch.v1.echo.action.taken"
 
@@ -131,7 +135,7 @@ async def test_gaps_are_counted() -> None:
     assert "2 events between 1 and 10" in found.sentence
 
 
-async def test_events_that_went_without_being_trimmed_are_said_once(world: Any) -> None:
+async def test_events_that_went_without_being_trimmed_are_said_once(world: World) -> None:
     """Whoever has read them: only trimming takes away the stream's beginning."""
     async with world.bus() as bus:
         epoch = await fill(bus, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,10 @@ from conch.consumer.host import host
 from conch.consumer.process import builtin
 from conch.errors import BusError
 from conch_schemas import NeedsChanged, RewardAssigned, encode, subject_filter
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+
 
 SUBJECT = "conch.v1.echo.action.taken"
 
@@ -62,7 +66,7 @@ async def test_a_stream_made_anew_is_not_read_on(bus: JetStreamBus, nats_server:
 
 
 async def test_consumers_of_a_stream_made_anew_end_and_begin_with_it_anew(
-    bus: JetStreamBus, nats_server: EmbeddedServer, act: Any, tmp_path: Path, until: Any
+    bus: JetStreamBus, nats_server: EmbeddedServer, act: MakeAct, tmp_path: Path, until: Until
 ) -> None:
     """Whatever they have read of the one before: every act on the new one is scored."""
     context = ServiceContext(Settings(), tmp_path)

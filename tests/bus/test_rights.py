@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
@@ -29,6 +29,11 @@ from conch.consumer.services import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, BusUnreachableError
 from conch_schemas import EVENTS, ActionTaken, NeedsChanged, RewardAssigned, encode, subject_of
+
+if TYPE_CHECKING:
+    from tests.bus.conftest import Key, Server
+    from tests.conftest import Until
+
 
 SAID = {
     "reward": PublishedKinds(("reward.assigned",)),
@@ -86,7 +91,7 @@ def shared(serve: Callable[[str], str], directory: Path, new_key: Callable[..., 
 
 
 @pytest.fixture(scope="module")
-def everybody(serve: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory, new_key: Any) -> Shared:
+def everybody(serve: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory, new_key: type[Key]) -> Shared:
     """For facts of any agent."""
     return shared(serve, tmp_path_factory.mktemp("keys"), new_key, ())
 
@@ -119,7 +124,7 @@ async def working(where: Shared, user: str, context: ServiceContext, rules: Sequ
 
 
 async def test_every_consumer_does_its_work_as_its_own_user(
-    everybody: Shared, owner: Bus, tmp_path: Path, act: Callable[..., ActionTaken], until: Callable[..., Any]
+    everybody: Shared, owner: Bus, tmp_path: Path, act: Callable[..., ActionTaken], until: Until
 ) -> None:
     """And the server has nothing to complain of: each may do all that it needs."""
     (tmp_path / "plugin.py").write_text(PLUGIN)
@@ -212,7 +217,7 @@ async def test_a_consumer_cannot_command_an_agent_nor_answer_for_it(everybody: S
 
 
 async def test_what_a_consumer_has_delivered_elsewhere_commands_nobody(
-    everybody: Shared, owner: Bus, until: Callable[..., Any]
+    everybody: Shared, owner: Bus, until: Until
 ) -> None:
     """A server does not ask who may publish where it delivers: what comes from the stream is no request."""
     heard: list[bytes] = []
@@ -243,7 +248,7 @@ async def _delivered(bus: JetStreamBus, consumer: str) -> bool:
 
 
 async def test_a_consumer_that_comes_before_the_stream_is_told(
-    server: Any, tmp_path: Path, new_key: Callable[..., Any]
+    server: Server, tmp_path: Path, new_key: type[Key]
 ) -> None:
     """It may not make what decides how facts are kept."""
     where = shared(server.start, tmp_path, new_key, ())
@@ -254,7 +259,7 @@ async def test_a_consumer_that_comes_before_the_stream_is_told(
 
 
 async def test_with_names_of_agents_facts_may_be_of_these_alone(
-    server: Any, tmp_path: Path, new_key: Callable[..., Any]
+    server: Server, tmp_path: Path, new_key: type[Key]
 ) -> None:
     """For a server that more agents share than one home has."""
     where = shared(server.start, tmp_path, new_key, ("echo", "other"))
@@ -267,7 +272,7 @@ async def test_with_names_of_agents_facts_may_be_of_these_alone(
             await bus.publish("conch.v1.third.reward.assigned", b"{}", id="score/third")
 
 
-async def test_a_user_that_may_not_hear_answers_is_told(server: Any) -> None:
+async def test_a_user_that_may_not_hear_answers_is_told(server: Server) -> None:
     """Every answer comes to an inbox: without it nothing would ever be acknowledged."""
     url = server.start(
         'authorization { users: [ { user: me, password: p, permissions: { subscribe: "x.>" } } ] }\njetstream {}'

@@ -8,7 +8,7 @@ import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
@@ -16,6 +16,11 @@ import structlog
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.errors import ConchError
+
+if TYPE_CHECKING:
+    from tests.bus.conftest import Authority, Key, Papers, Server
+    from tests.conftest import Until
+
 
 SUBJECT = "conch.v1.echo.action.taken"
 MARK = "hush-3f81c07a"
@@ -67,11 +72,11 @@ class Way:
 async def test_no_secret_is_said(
     name: str,
     tmp_path: Path,
-    server: Any,
-    papers: Any,
-    authority: Any,
-    new_key: Callable[..., Any],
-    until: Callable[..., Any],
+    server: Server,
+    papers: Papers,
+    authority: Authority,
+    new_key: type[Key],
+    until: Until,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -22,6 +22,10 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer, end_stale
 from conch.errors import BusError, BusUnreachableError, HomeError
 from tests.serving import listening
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
 
 SUBJECT = "conch.v1.echo.action.taken"
 
@@ -187,7 +191,7 @@ def start_in_a_process(directory: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends the child of a killed parent")
-async def test_it_dies_with_a_killed_parent(tmp_path: Path, until: Any) -> None:
+async def test_it_dies_with_a_killed_parent(tmp_path: Path, until: Until) -> None:
     """Nothing is left behind after kill -9 of Conch."""
     parent, pid = start_in_a_process(tmp_path / "nats")
     assert alive(pid)

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +18,10 @@ from conch.bus.server import EmbeddedServer, find_binary
 from conch.errors import BusUnreachableError
 from conch.processes.supervisor import ChildRecord, keep_server, served, start_server
 from conch.retry import MOST_RESTARTS, Backoff
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
 
 SUBJECT = "conch.v1.echo.action.taken"
 
@@ -50,7 +54,9 @@ def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
     return make
 
 
-async def test_one_that_is_killed_as_it_starts_is_started_again(server: EmbeddedServer, binary: Any) -> None:
+async def test_one_that_is_killed_as_it_starts_is_started_again(
+    server: EmbeddedServer, binary: Callable[..., Path]
+) -> None:
     """Every death is counted and told; the next start succeeds."""
     starts = binary("kill -9 $$", 3)
     watched, changes = ChildRecord("nats-server"), []
@@ -65,7 +71,7 @@ async def test_one_that_is_killed_as_it_starts_is_started_again(server: Embedded
 
 @pytest.mark.parametrize("window", [60.0, 0.0])
 async def test_one_that_dies_at_every_start_is_given_up(
-    server: EmbeddedServer, binary: Any, window: float, monkeypatch: pytest.MonkeyPatch
+    server: EmbeddedServer, binary: Callable[..., Path], window: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After as many deaths as a run allows, also when they took longer than a minute; the sentence says how it died."""
     monkeypatch.setattr("conch.retry.RESTART_SECONDS", window)
@@ -85,7 +91,7 @@ async def test_one_that_dies_at_every_start_is_given_up(
     ],
 )
 async def test_one_that_says_why_it_cannot_start_is_given_up_at_once(
-    server: EmbeddedServer, binary: Any, script: str, why: str
+    server: EmbeddedServer, binary: Callable[..., Path], script: str, why: str
 ) -> None:
     """One start, its reason, and where more of it stands."""
     starts = binary(script, 99)
@@ -96,7 +102,9 @@ async def test_one_that_says_why_it_cannot_start_is_given_up_at_once(
     assert starts.read_text().count("start") == 1
 
 
-async def test_one_that_dies_at_a_restart_is_started_again(server: EmbeddedServer, binary: Any, until: Any) -> None:
+async def test_one_that_dies_at_a_restart_is_started_again(
+    server: EmbeddedServer, binary: Callable[..., Path], until: Until
+) -> None:
     """A kill while it runs and two more while it comes back: the third start holds, with the same port."""
     await server.start()
     url, watched = server.url, ChildRecord("nats-server", "up")
@@ -141,7 +149,9 @@ async def test_a_kill_at_each_step_of_the_start_loses_nothing(
     assert len(killed) == 1
 
 
-async def test_what_is_in_hand_ends_when_the_server_cannot_come_back(server: EmbeddedServer, binary: Any) -> None:
+async def test_what_is_in_hand_ends_when_the_server_cannot_come_back(
+    server: EmbeddedServer, binary: Callable[..., Path]
+) -> None:
     """A command that waits for its server does not wait for ever."""
 
     async def command() -> None:
@@ -178,7 +188,9 @@ async def test_a_server_that_cannot_be_run_is_one_sentence(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits a process from outside, on Linux only")
-async def test_too_little_address_space_is_told_with_its_limit(server: EmbeddedServer, binary: Any) -> None:
+async def test_too_little_address_space_is_told_with_its_limit(
+    server: EmbeddedServer, binary: Callable[..., Path]
+) -> None:
     """The real server under `ulimit -v`: a sentence, no line of its trace."""
     binary(f"ulimit -v 400000; exec '{find_binary()}' \"$@\"", 99)
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
@@ -18,6 +18,10 @@ from conch.bus.server import EmbeddedServer
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.errors import BusError
 from conch_schemas import ActionTaken, CycleReflected, decode, encode, subject_filter, subject_of
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+
 
 pytestmark = pytest.mark.torture
 
@@ -62,7 +66,9 @@ async def kill(server: EmbeddedServer) -> None:
     await server.start()
 
 
-async def test_ten_kills_lose_nothing_and_double_nothing(nats_server: EmbeddedServer, act: Any, until: Any) -> None:
+async def test_ten_kills_lose_nothing_and_double_nothing(
+    nats_server: EmbeddedServer, act: MakeAct, until: Until
+) -> None:
     """2,000 events, a fold that answers each: all on the stream once, folded once each, in order."""
     draw, done = random.Random(7), []
     async with (
@@ -91,7 +97,7 @@ async def test_ten_kills_lose_nothing_and_double_nothing(nats_server: EmbeddedSe
         assert (runtime.tally.failures, runtime.tally.letters) == (0, 0)
 
 
-async def test_many_publishers_under_kills_store_each_event_once(nats_server: EmbeddedServer, until: Any) -> None:
+async def test_many_publishers_under_kills_store_each_event_once(nats_server: EmbeddedServer, until: Until) -> None:
     """A full window is on its way when the server dies: each is acknowledged once in the end, and stands once."""
     done: list[int] = []
 
@@ -112,7 +118,7 @@ async def test_many_publishers_under_kills_store_each_event_once(nats_server: Em
 
 
 async def test_a_server_that_stands_still_is_waited_for(
-    nats_server: EmbeddedServer, until: Any, monkeypatch: pytest.MonkeyPatch
+    nats_server: EmbeddedServer, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGSTOP until the client has given the connection up, then SIGCONT: everything arrives once."""
     monkeypatch.setattr(connection, "PING_SECONDS", 0.2)

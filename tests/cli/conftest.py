@@ -262,8 +262,15 @@ async def run_of(home: Home) -> AsyncIterator[Bus]:
             await server.stop()
 
 
+class InProgress(Protocol):
+    """`async with in_progress() as bus`: a run in progress on the home of the test."""
+
+    def __call__(self) -> AbstractAsyncContextManager[Bus]:
+        """Its bus."""
+
+
 @pytest.fixture
-def in_progress(home: Home, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractAsyncContextManager[Bus]]:
+def in_progress(home: Home, monkeypatch: pytest.MonkeyPatch) -> InProgress:
     """`async with in_progress() as bus`: a run in progress on this home. It has no store that would join scores: a
     command that waits for one gives up at once."""
     monkeypatch.setattr(history, "PATIENCE", 0.1)

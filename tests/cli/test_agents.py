@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,18 +17,25 @@ from conch.cli.run.agents import MOST_AGENTS, members, names_of
 from conch.errors import UsageError
 from conch.home import Home, write_whole
 from conch.views import status as shown
+from conch_schemas import JsonObject
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Kept, Life
+
 
 Printed = Callable[[], str]
 NAMES = ["echo-1", "echo-2", "echo-3"]
 
 
 @pytest.fixture
-def three(home: Home, in_progress: Any) -> Callable[[], AbstractAsyncContextManager[list[tuple[str, Any]]]]:
+def three(
+    home: Home, in_progress: InProgress
+) -> Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]]:
     """`async with three() as asked`: a run of three agents; what they are asked, as (subject, body)."""
 
     @asynccontextmanager
-    async def run() -> AsyncIterator[list[tuple[str, Any]]]:
-        asked: list[tuple[str, Any]] = []
+    async def run() -> AsyncIterator[list[tuple[str, JsonObject]]]:
+        asked: list[tuple[str, JsonObject]] = []
 
         async def answer(subject: str, data: bytes) -> bytes:
             body = json.loads(data)
@@ -48,7 +55,9 @@ def three(home: Home, in_progress: Any) -> Callable[[], AbstractAsyncContextMana
 
 
 async def test_pause_resume_and_stop_mean_all_where_none_is_named(
-    common: CommonOptions, three: Any, printed: Printed
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
 ) -> None:
     """One request says it to all; --agent to one alone, and then nobody waits for the run's end."""
     async with three() as asked:
@@ -64,7 +73,11 @@ async def test_pause_resume_and_stop_mean_all_where_none_is_named(
     assert printed() == "paused\nrunning\nstopping\n"
 
 
-async def test_what_is_for_one_asks_for_its_name(common: CommonOptions, three: Any, printed: Printed) -> None:
+async def test_what_is_for_one_asks_for_its_name(
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
+) -> None:
     """A message and a goal are somebody's: without --agent one sentence says who there is."""
     async with three() as asked:
         for said in (talk.tell("hello", common=common), goal.list_(common=common), goal.drop("x", common=common)):
@@ -78,7 +91,10 @@ async def test_what_is_for_one_asks_for_its_name(common: CommonOptions, three: A
 
 
 async def test_one_that_rests_is_told_all_the_same(
-    home: Home, common: CommonOptions, three: Any, printed: Printed
+    home: Home,
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
 ) -> None:
     """It reads the message when it runs again; it cannot be paused, for it does not run."""
     home.agentuid("echo")
@@ -92,7 +108,11 @@ async def test_one_that_rests_is_told_all_the_same(
 
 
 async def test_status_of_several_is_a_table_those_in_trouble_first(
-    common: CommonOptions, three: Any, kept: Any, life: Any, printed: Printed
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    kept: Kept,
+    life: Life,
+    printed: Printed,
 ) -> None:
     """How many are in which state, and a line for each of the first; --agent shows one."""
     async with three():
@@ -111,7 +131,11 @@ async def test_status_of_several_is_a_table_those_in_trouble_first(
 
 
 async def test_a_table_of_very_many_is_bounded(
-    common: CommonOptions, home: Home, three: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions,
+    home: Home,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What does not fit one screen is counted."""
     monkeypatch.setattr(shown, "SHOWN_AGENTS", 2)
@@ -122,7 +146,7 @@ async def test_a_table_of_very_many_is_bounded(
 
 
 def test_the_store_of_several_is_listed_with_their_names(
-    common: CommonOptions, kept: Any, life: Any, printed: Printed
+    common: CommonOptions, kept: Kept, life: Life, printed: Printed
 ) -> None:
     """Without --agent the cycles of all; what is about one cycle asks for a name."""
     for name in NAMES[:2]:
@@ -140,7 +164,7 @@ def test_the_store_of_several_is_listed_with_their_names(
 
 
 def test_all_are_listed_though_one_is_the_settings_own(
-    common: CommonOptions, kept: Any, life: Any, printed: Printed
+    common: CommonOptions, kept: Kept, life: Life, printed: Printed
 ) -> None:
     """What is about one cycle means that one."""
     for name in ("echo", "echo-1"):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, strategies
@@ -28,6 +28,10 @@ from conch.experience.assemble import precedence
 from conch.home import Home
 from conch_schemas import Part, RewardAssigned, consequence_id, decode, subject_filter
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import Conch, InProgress, Life
+
+
 Printed = Callable[[], str]
 HEAD = "from conch import rule\nimport os, signal\nfrom pathlib import Path\n"
 TONE = (
@@ -39,7 +43,7 @@ CYCLES = 600
 
 
 @pytest.fixture
-def past(home: Home, life: Any) -> None:
+def past(home: Home, life: Life) -> None:
     """Many acts of a stream that is gone; the last hundred expected the rule `tone`, and it never came."""
     early = life.weights()
     parts = tuple(part.model_copy(update={"weight": part.weight / 2}) for part in early.parts)
@@ -57,7 +61,7 @@ def past(home: Home, life: Any) -> None:
 
 
 @pytest.fixture
-def rules(tmp_path: Path) -> Callable[[str], list[Path]]:
+def rules(tmp_path: Path) -> Callable[..., list[Path]]:
     """The file that holds this text."""
 
     def write(text: str = TONE) -> list[Path]:
@@ -76,7 +80,7 @@ async def said(home: Home) -> list[RewardAssigned]:
 
 @pytest.mark.usefixtures("past")
 async def test_the_past_has_the_rules_scores_at_once(
-    home: Home, common: CommonOptions, rules: Any, printed: Printed
+    home: Home, common: CommonOptions, rules: Callable[..., list[Path]], printed: Printed
 ) -> None:
     """Every act has one; a total moves where the weights of then expect it; a second time there is nothing to do."""
     with SqliteReader(home.path / "store.db") as store:
@@ -108,7 +112,7 @@ async def test_the_past_has_the_rules_scores_at_once(
 
 @pytest.mark.usefixtures("past")
 async def test_versions_stand_beside_each_other(
-    home: Home, common: CommonOptions, rules: Any, printed: Printed
+    home: Home, common: CommonOptions, rules: Callable[..., list[Path]], printed: Printed
 ) -> None:
     """--version tells an edited function from before: the newest counts, the older ones are kept."""
     await backfill("tone", rules=rules(), since_=str(CYCLES - 2), common=common)
@@ -127,7 +131,7 @@ async def test_versions_stand_beside_each_other(
 
 @pytest.mark.usefixtures("past")
 async def test_scores_that_are_errors_are_scored_again_by_a_higher_version(
-    common: CommonOptions, rules: Any, printed: Printed
+    common: CommonOptions, rules: Callable[..., list[Path]], printed: Printed
 ) -> None:
     """Where every act has a score it is said how many of them failed, and by which option they are scored again."""
     fails = TONE.replace("return action", f"if action.cycle < {CYCLES - 2}: raise ValueError\n    return action")
@@ -146,7 +150,7 @@ async def test_scores_that_are_errors_are_scored_again_by_a_higher_version(
 
 @pytest.mark.usefixtures("past")
 async def test_a_version_below_one_that_stands_is_told_that_it_will_not_count(
-    common: CommonOptions, rules: Any, capsys: pytest.CaptureFixture[str]
+    common: CommonOptions, rules: Callable[..., list[Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With one that would; of acts that have no higher one nothing is said."""
     await backfill("tone", rules=rules(), since_=str(CYCLES - 2), version="1.9", common=common)
@@ -180,7 +184,11 @@ async def test_the_built_in_scorer_scores_the_past(home: Home, common: CommonOpt
 
 
 @pytest.mark.usefixtures("past")
-async def test_during_a_run_the_runs_own_rules_are_known(common: CommonOptions, in_progress: Any, rules: Any) -> None:
+async def test_during_a_run_the_runs_own_rules_are_known(
+    common: CommonOptions,
+    in_progress: InProgress,
+    rules: Callable[..., list[Path]],
+) -> None:
     """The scores go onto the run's stream, for its store to take in."""
     async with in_progress() as bus:
         await backfill("tone", rules=rules(), since_=str(CYCLES - 5), common=common)
@@ -220,7 +228,9 @@ def ended_at(cycle: int, number: signal.Signals, file: Path, home: Home) -> subp
 
 
 @pytest.mark.usefixtures("past")
-async def test_killed_anywhere_it_goes_on_where_it_was(home: Home, rules: Any, conch: Any, tmp_path: Path) -> None:
+async def test_killed_anywhere_it_goes_on_where_it_was(
+    home: Home, rules: Callable[..., list[Path]], conch: Conch, tmp_path: Path
+) -> None:
     """Twice killed while its rule scores: in the end each act has one score, on the stream and in the store."""
     cycles = (90, 450)
     [file] = rules(HEAD + WAITING.replace("DIRECTORY", str(tmp_path)).replace("CYCLES", str(cycles)))
@@ -240,7 +250,7 @@ async def test_killed_anywhere_it_goes_on_where_it_was(home: Home, rules: Any, c
 
 
 @pytest.mark.usefixtures("past")
-async def test_ctrl_c_ends_it_in_order(home: Home, rules: Any, tmp_path: Path) -> None:
+async def test_ctrl_c_ends_it_in_order(home: Home, rules: Callable[..., list[Path]], tmp_path: Path) -> None:
     """It says how many are left and how to go on; what was published is published, nothing else is left running."""
     [file] = rules(HEAD + WAITING.replace("DIRECTORY", str(tmp_path)).replace("CYCLES", "(400,)"))
 
@@ -254,7 +264,7 @@ async def test_ctrl_c_ends_it_in_order(home: Home, rules: Any, tmp_path: Path) -
 
 
 async def test_where_nothing_was_recorded_there_is_nothing_to_score(
-    home: Home, common: CommonOptions, rules: Any, printed: Printed
+    home: Home, common: CommonOptions, rules: Callable[..., list[Path]], printed: Printed
 ) -> None:
     """An empty store is no error, a missing one is; a damaged one is named."""
     with pytest.raises(StoreError, match="there are no experiences at"):
@@ -281,7 +291,9 @@ async def test_where_nothing_was_recorded_there_is_nothing_to_score(
     ],
 )
 @pytest.mark.usefixtures("past")
-async def test_what_cannot_be_is_said(name: str, options: Any, says: str, common: CommonOptions, rules: Any) -> None:
+async def test_what_cannot_be_is_said(
+    name: str, options: Any, says: str, common: CommonOptions, rules: Callable[..., list[Path]]
+) -> None:
     """In one sentence, with what there is instead."""
     with pytest.raises(UsageError, match=re.escape(says)):
         await backfill(name, rules=rules(), **options, common=common)

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,10 @@ from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken
 from tests.durables import durable
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress
+
 
 ACT = "conch.v1.echo.action.taken"
 Printed = Callable[[], str]
@@ -52,7 +56,7 @@ async def held(home: Home) -> Any:
 
 
 @pytest.fixture
-async def full(home: Home) -> Any:
+async def full(home: Home) -> tuple[list[Delivery], dict[str, bytes], str]:
     """What is on the bus of the home: events that do not begin at 1, places, states."""
     home.agentuid("echo")
     async with open_bus(home, Settings()) as bus:
@@ -70,7 +74,12 @@ def other(tmp_path: Path) -> Home:
 
 
 async def test_what_was_kept_comes_back_under_the_same_sequences(
-    home: Home, common: CommonOptions, full: Any, other: Home, tmp_path: Path, printed: Printed
+    home: Home,
+    common: CommonOptions,
+    full: tuple[list[Delivery], dict[str, bytes], str],
+    other: Home,
+    tmp_path: Path,
+    printed: Printed,
 ) -> None:
     """Events with place and time, the bucket, the epoch, the agents' ids; and it goes on from there."""
     file = tmp_path / "bus.zip"
@@ -93,7 +102,11 @@ async def test_what_was_kept_comes_back_under_the_same_sequences(
 
 
 async def test_a_snapshot_during_a_run_is_of_one_moment(
-    home: Home, common: CommonOptions, in_progress: Any, other: Home, tmp_path: Path
+    home: Home,
+    common: CommonOptions,
+    in_progress: InProgress,
+    other: Home,
+    tmp_path: Path,
 ) -> None:
     """Others go on writing; no place in the bucket leads the stream that comes back."""
     file, taken = tmp_path / "bus.zip", asyncio.Event()
@@ -126,7 +139,7 @@ async def test_a_snapshot_during_a_run_is_of_one_moment(
 
 
 async def test_a_bus_that_is_there_is_not_replaced_unasked(
-    home: Home, common: CommonOptions, full: Any, tmp_path: Path
+    home: Home, common: CommonOptions, full: tuple[list[Delivery], dict[str, bytes], str], tmp_path: Path
 ) -> None:
     """Refused with what is there; with --force it is replaced; an empty one is in nobody's way."""
     file = tmp_path / "bus.zip"
@@ -147,7 +160,11 @@ async def test_a_bus_that_is_there_is_not_replaced_unasked(
 
 
 async def test_a_store_that_goes_on_behind_the_snapshot_is_said(
-    home: Home, common: CommonOptions, full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Home,
+    common: CommonOptions,
+    full: tuple[list[Delivery], dict[str, bytes], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """What it has joined since would be witnessed a second time; one that has not read so far is in order."""
     file = tmp_path / "bus.zip"
@@ -164,7 +181,7 @@ async def test_a_store_that_goes_on_behind_the_snapshot_is_said(
 
 
 async def test_a_run_in_progress_is_left_alone(
-    common: CommonOptions, full: Any, in_progress: Any, tmp_path: Path
+    common: CommonOptions, full: tuple[list[Delivery], dict[str, bytes], str], in_progress: InProgress, tmp_path: Path
 ) -> None:
     """Restoring needs the bus for itself."""
     file = tmp_path / "bus.zip"
@@ -176,7 +193,7 @@ async def test_a_run_in_progress_is_left_alone(
 
 
 async def test_another_agent_of_that_name_is_not_replaced_unasked(
-    common: CommonOptions, full: Any, other: Home, tmp_path: Path
+    common: CommonOptions, full: tuple[list[Delivery], dict[str, bytes], str], other: Home, tmp_path: Path
 ) -> None:
     """The stream would not be its own."""
     file = tmp_path / "bus.zip"
@@ -244,7 +261,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_file_that_is_not_whole_is_one_sentence(
-    common: CommonOptions, full: Any, other: Home, tmp_path: Path, name: str
+    common: CommonOptions, full: tuple[list[Delivery], dict[str, bytes], str], other: Home, tmp_path: Path, name: str
 ) -> None:
     """And nothing is made of it."""
     breaks, why = BROKEN[name]
@@ -277,7 +294,11 @@ def little_room(size: int) -> Iterator[None]:
 
 
 async def test_a_disk_that_is_full_leaves_the_snapshot_from_before(
-    home: Home, common: CommonOptions, full: Any, in_progress: Any, tmp_path: Path
+    home: Home,
+    common: CommonOptions,
+    full: tuple[list[Delivery], dict[str, bytes], str],
+    in_progress: InProgress,
+    tmp_path: Path,
 ) -> None:
     """One sentence, no half a file, and the older one is as it was."""
     file = tmp_path / "backups" / "bus.zip"
@@ -294,7 +315,11 @@ async def test_a_disk_that_is_full_leaves_the_snapshot_from_before(
 
 
 async def test_a_restore_that_fails_on_the_way_leaves_what_was_there(
-    home: Home, common: CommonOptions, full: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home,
+    common: CommonOptions,
+    full: tuple[list[Delivery], dict[str, bytes], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a home's own bus, even where it was to be replaced."""
     from conch.bus.jetstream import transfer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,10 @@ from conch.cli.common import CommonOptions
 from conch.errors import BusError, UsageError
 from conch.home import Home
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life, Publish
+
+
 Printed = Callable[[], str]
 
 
@@ -25,7 +29,12 @@ async def streams(connection: Connection) -> list[str]:
 
 
 async def test_a_bus_is_measured_and_left_as_it_was(
-    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """Beside what is on it: three figures, of as many events as were asked for; no event and no stream is left."""
     async with in_progress() as bus:
@@ -50,7 +59,7 @@ async def test_a_bus_is_measured_and_left_as_it_was(
 
 
 async def test_a_measuring_that_fails_leaves_nothing_behind(
-    common: CommonOptions, in_progress: Any, monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions, in_progress: InProgress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does one before it that was killed."""
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,6 +33,10 @@ from conch_schemas import (
     subject_filter,
 )
 from conch_services.needs.consumer import needs as needs_consumer
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life, Publish
+
 
 Printed = Callable[[], str]
 
@@ -82,7 +86,12 @@ async def letters_in(bus: Bus) -> list[str]:
 
 
 async def test_letters_are_listed_with_and_without_a_run(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed, hostile: str
+    life: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
+    hostile: str,
 ) -> None:
     """`dlq list --json` has the same rows during a run and after it."""
     async with in_progress() as bus:
@@ -100,7 +109,12 @@ async def test_letters_are_listed_with_and_without_a_run(
 
 
 async def test_a_letter_is_shown_with_its_event_and_harmless(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed, hostile: str
+    life: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
+    hostile: str,
 ) -> None:
     """`dlq show` prints a letter named by the beginning of its id, and what it holds."""
     async with in_progress() as bus:
@@ -114,7 +128,12 @@ async def test_a_letter_is_shown_with_its_event_and_harmless(
 
 
 async def test_a_dropped_letter_is_listed_no_more(
-    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """`dlq drop` works without a run too, and drops what was named only."""
     async with in_progress() as bus:
@@ -138,7 +157,7 @@ async def test_letters_have_to_be_named(common: CommonOptions) -> None:
 
 
 async def test_a_retry_during_a_run_is_asked_of_the_consumer(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any
+    life: Life, common: CommonOptions, in_progress: InProgress, publish: Publish
 ) -> None:
     """During a run its own copy of the consumer retries; what it says decides whether the letter is settled."""
     asked, reply = [], {"error": "ValueError: no joy"}
@@ -163,7 +182,12 @@ async def test_a_retry_during_a_run_is_asked_of_the_consumer(
 
 
 async def test_a_retry_without_a_run_starts_the_consumer_for_the_moment(
-    life: Any, home: Home, common: CommonOptions, joy: Path, in_progress: Any, publish: Any
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    joy: Path,
+    in_progress: InProgress,
+    publish: Publish,
 ) -> None:
     """Without a run the consumer is found, handles the letter, publishes what follows; a failure leaves the letter."""
     async with in_progress() as bus:
@@ -182,7 +206,11 @@ async def test_a_retry_without_a_run_starts_the_consumer_for_the_moment(
 
 
 async def test_a_fold_is_built_again_from_the_state_before_its_letter(
-    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
 ) -> None:
     """Without a run a fold's letter is retried too: what it would have published is published."""
 
@@ -208,7 +236,11 @@ async def test_a_fold_is_built_again_from_the_state_before_its_letter(
 
 
 async def test_a_letter_of_the_store_is_joined_after_all(
-    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
 ) -> None:
     """Without a run, beside what it has joined; its place stays where it is."""
     async with in_progress() as bus:
@@ -228,7 +260,7 @@ async def test_a_letter_of_the_store_is_joined_after_all(
 
 
 async def test_who_handles_no_single_facts_says_so(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any
+    life: Life, common: CommonOptions, in_progress: InProgress, publish: Publish
 ) -> None:
     """The letter stays."""
     async with in_progress() as bus:
@@ -239,7 +271,11 @@ async def test_who_handles_no_single_facts_says_so(
 
 
 async def test_all_letters_are_tried_once_more_during_a_run(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, capsys: pytest.CaptureFixture[str]
+    life: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """One that fails again, or whose consumer is not there, stays and keeps no other from being handled."""
     asked: list[int] = []
@@ -267,7 +303,12 @@ async def test_all_letters_are_tried_once_more_during_a_run(
 
 
 async def test_all_letters_of_one_consumer_are_tried_once_more_without_a_run(
-    life: Any, home: Home, common: CommonOptions, joy: Path, in_progress: Any, publish: Any
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    joy: Path,
+    in_progress: InProgress,
+    publish: Publish,
 ) -> None:
     """Each by its consumer, which is started once; others' letters are not touched."""
     async with in_progress() as bus:
@@ -288,7 +329,12 @@ async def test_all_letters_of_one_consumer_are_tried_once_more_without_a_run(
 
 
 async def test_a_letter_of_a_consumer_of_batches_is_retried(
-    life: Any, home: Home, common: CommonOptions, tmp_path: Path, in_progress: Any, publish: Any
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    tmp_path: Path,
+    in_progress: InProgress,
+    publish: Publish,
 ) -> None:
     """As a batch of one."""
     file = tmp_path / "many.py"
@@ -323,7 +369,7 @@ async def test_which_letters_must_be_clear(
 
 
 async def test_a_letter_of_a_consumer_that_is_gone_stays(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any
+    life: Life, common: CommonOptions, in_progress: InProgress, publish: Publish
 ) -> None:
     """Where nobody can handle a letter the command says what to name."""
     async with in_progress() as bus:

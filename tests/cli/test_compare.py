@@ -92,7 +92,7 @@ def test_from_a_cycle_on(common: CommonOptions, printed: Printed) -> None:
 
 
 def test_versions_are_told_apart_and_the_newest_of_each_act_counts(
-    both: Any, kept: Any, common: CommonOptions, printed: Printed
+    both: list[ActionTaken], kept: Kept, common: CommonOptions, printed: Printed
 ) -> None:
     """`tone@1` beside `tone@10`; `tone` alone is of each act the one that counts, 10 before 9 and 1."""
     kept(*(scored(act, "tone", 0.9, version="10") for act in both[:2]), scored(both[0], "tone", 0.1, version="9"))
@@ -105,7 +105,9 @@ def test_versions_are_told_apart_and_the_newest_of_each_act_counts(
     assert newest["equal"] == 1.0
 
 
-def test_a_version_names_all_of_its_builds(both: Any, kept: Any, common: CommonOptions, printed: Printed) -> None:
+def test_a_version_names_all_of_its_builds(
+    both: list[ActionTaken], kept: Kept, common: CommonOptions, printed: Printed
+) -> None:
     """`kind@1` is `1+f0` and `1+07`, of an act that has both the last said; a build is named whole."""
     said = [(0, 0.1, "1+f0"), (0, 0.3, "1+07"), (1, 0.2, "1+f0"), (1, 0.8, "2+00"), (0, 0.9, "10+aa")]
     kept(*(scored(both[cycle], "kind", value, version=version) for cycle, value, version in said))
@@ -123,7 +125,7 @@ def test_a_version_names_all_of_its_builds(both: Any, kept: Any, common: CommonO
 
 
 @pytest.mark.usefixtures("both")
-def test_what_cannot_be_compared_is_said(both: Any, kept: Any, common: CommonOptions) -> None:
+def test_what_cannot_be_compared_is_said(both: list[ActionTaken], kept: Kept, common: CommonOptions) -> None:
     """An unknown name with the nearest, a version that is not there, a component that several score."""
     kept(*(scored(both[0], "kind", 0.5, scorer=scorer) for scorer in ("human", "judge-kind")))
 
@@ -135,7 +137,9 @@ def test_what_cannot_be_compared_is_said(both: Any, kept: Any, common: CommonOpt
         compare("kind", "calm", common=common)
 
 
-def test_a_person_is_compared_with_a_rule(both: Any, kept: Any, common: CommonOptions, printed: Printed) -> None:
+def test_a_person_is_compared_with_a_rule(
+    both: list[ActionTaken], kept: Kept, common: CommonOptions, printed: Printed
+) -> None:
     """By SCORER/NAME, or the scorer alone where it scores one thing; a rule's own name is the rule's."""
     kept(scored(both[1], "tone", 0.5, scorer="human"))
 

@@ -30,7 +30,9 @@ NOWHERE = "nats://127.0.0.1:9"
 
 
 @pytest.fixture
-def refused(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[int, str]]:
+def refused(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
     """`refused("reward")`: the exit code of that `conch consume`, and all that it says."""
 
     def consume(*arguments: str) -> tuple[int, str]:
@@ -60,7 +62,9 @@ def refused(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callabl
         ([], "NAME requires an argument"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(refused: Any, arguments: list[str], told: str) -> None:
+def test_what_cannot_be_is_one_sentence(
+    refused: Callable[..., tuple[int, str]], arguments: list[str], told: str
+) -> None:
     """What, and what to do; exit code 2."""
     code, said = refused(*arguments)
 
@@ -83,7 +87,7 @@ def no_bus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_bus")
 @pytest.mark.parametrize("workers", ["1", "3"])
-def test_a_bus_that_is_not_there_is_said_once(refused: Any, workers: str) -> None:
+def test_a_bus_that_is_not_there_is_said_once(refused: Callable[..., tuple[int, str]], workers: str) -> None:
     """However many workers were asked for; exit code 3."""
     code, said = refused("reward", "--workers", workers)
 
@@ -95,7 +99,7 @@ def test_a_bus_that_is_not_there_is_said_once(refused: Any, workers: str) -> Non
 @pytest.mark.usefixtures("no_bus")
 @pytest.mark.parametrize(("name", "status"), [("metrics", 3), ("dashboard", 3), ("otel", 3), ("store", 2), ("mqtt", 2)])
 def test_what_keeps_no_place_may_run_beside_the_runs_own(
-    refused: Any, name: str, status: int, monkeypatch: pytest.MonkeyPatch
+    refused: Callable[..., tuple[int, str]], name: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on to the bus, which is not there; whatever has a place is refused before, with what to do."""
     monkeypatch.setenv("CONCH_OTEL__ENDPOINT", "http://127.0.0.1:9")
@@ -131,7 +135,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 IN_ORDER = "trap 'echo >> $NUMBER.ended; exit 0' TERM; echo >> $NUMBER.begun; while :; do sleep 0.01; done"
 
 
-def test_a_worker_that_dies_again_and_again_ends_the_others(program: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_worker_that_dies_again_and_again_ends_the_others(
+    program: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In order, after the fifth death; each death before is one line."""
     program(f"if [ $NUMBER = 2 ]; then while [ ! -e 1.begun ]; do :; done; kill -9 $$; fi; {IN_ORDER}")
 
@@ -144,7 +150,9 @@ def test_a_worker_that_dies_again_and_again_ends_the_others(program: Any, tmp_pa
 
 
 @pytest.mark.parametrize("status", [2, 3])
-def test_a_worker_that_cannot_run_is_not_started_again(program: Any, tmp_path: Path, status: int) -> None:
+def test_a_worker_that_cannot_run_is_not_started_again(
+    program: Callable[[str], None], tmp_path: Path, status: int
+) -> None:
     """Its exit code is the command's; why, it has said itself."""
     program(f"echo >> begun; exit {status}")
 
@@ -155,7 +163,7 @@ def test_a_worker_that_cannot_run_is_not_started_again(program: Any, tmp_path: P
     assert (tmp_path / "begun").read_text() == "\n"
 
 
-def test_told_to_stop_workers_end_in_order(program: Any, tmp_path: Path) -> None:
+def test_told_to_stop_workers_end_in_order(program: Callable[[str], None], tmp_path: Path) -> None:
     """All of them, and that is no failure."""
     program(f"if [ $NUMBER = 2 ]; then while [ ! -e 1.begun ]; do :; done; ({asks(signal.SIGTERM)}) & fi; {IN_ORDER}")
 
@@ -165,7 +173,7 @@ def test_told_to_stop_workers_end_in_order(program: Any, tmp_path: Path) -> None
     assert (tmp_path / "2.ended").exists()
 
 
-def test_told_twice_a_worker_is_told_twice(program: Any, tmp_path: Path) -> None:
+def test_told_twice_a_worker_is_told_twice(program: Callable[[str], None], tmp_path: Path) -> None:
     """It ends at once then; what it says of that is the command's failure."""
     once_more = f"trap 'trap \"exit 1\" TERM; echo >> once; {asks(signal.SIGINT)}' TERM"
     program(f"{once_more}; ({asks(signal.SIGINT)}) & while :; do sleep 0.01; done")

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,10 @@ from conch.errors import ConchError, UsageError
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken, GoalSet, subject_filter
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life, Publish
+
 
 Printed = Callable[[], str]
 
@@ -52,7 +56,11 @@ def _short_signs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_consumers_are_listed_with_their_lag(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
+    life: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """With and without a run: what each has done, the events of its own kinds that wait, and its letters."""
     async with in_progress() as bus:
@@ -83,7 +91,7 @@ async def test_consumers_are_listed_with_their_lag(
     assert lag["consumers"] == [{"name": "reward", "lag": 2}, {"name": "goals", "lag": 0}, {"name": "needs", "lag": 0}]
 
 
-async def test_a_reset_consumer_begins_again(home: Home, common: CommonOptions, in_progress: Any) -> None:
+async def test_a_reset_consumer_begins_again(home: Home, common: CommonOptions, in_progress: InProgress) -> None:
     """`consumer reset` empties a consumer's place and states, not during a run, and not one that is not there."""
     async with in_progress() as bus:
         await report_position(bus, "reward", [ActionTaken], 0)
@@ -119,7 +127,7 @@ async def test_the_store_begins_again_beside_its_rows(home: Home, common: Common
 
 
 async def test_a_consumer_that_is_gone_for_good_is_forgotten(
-    home: Home, common: CommonOptions, in_progress: Any, printed: Printed
+    home: Home, common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """During a run too, as nobody else's work; not one that is not there, not the store, and not without a yes."""
     async with in_progress() as bus:
@@ -157,7 +165,9 @@ async def test_a_consumer_at_work_is_left_alone(home: Home, common: CommonOption
         assert [one.name for one in await standings(bus)] == ["needs"]
 
 
-async def test_an_agent_that_is_gone_keeps_its_memory(home: Home, common: CommonOptions, in_progress: Any) -> None:
+async def test_an_agent_that_is_gone_keeps_its_memory(
+    home: Home, common: CommonOptions, in_progress: InProgress
+) -> None:
     """What it has not read is given up, no more; one that answers is left alone."""
     async with in_progress() as bus:
         state = await bus.state()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,13 +15,16 @@ from conch.views.line import ACTION_WIDTH, action_words, cycle_line
 from conch.views.words import range_words
 from conch_schemas import Action, ExperienceRecorded
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import Life
+
 
 def last(life: Any) -> ExperienceRecorded:
     with SqliteReader(life.home.path / "store.db") as store:
         return store.cycles.last("echo", 1)[-1]
 
 
-def test_a_line_has_number_need_action_outcome_total_and_time(filled: Any) -> None:
+def test_a_line_has_number_need_action_outcome_total_and_time(filled: Life) -> None:
     """A line says the number, the least satisfied need, the action, the outcome, the total and the milliseconds."""
     experience = last(filled).model_copy(update={"action": Action(kind="DO_NOTHING", valid=True, text="resting")})
 
@@ -30,7 +33,7 @@ def test_a_line_has_number_need_action_outcome_total_and_time(filled: Any) -> No
     assert line.split() == ["2", "excellence", "do", "nothing:", "resting", "success", "+0.275", "10", "ms"]
 
 
-def test_an_incomplete_total_says_how_much_of_it_is_there(filled: Any) -> None:
+def test_an_incomplete_total_says_how_much_of_it_is_there(filled: Life) -> None:
     """While parts are missing the line says how many of the applicable ones were scored."""
     experience = last(filled)
     scores = [s.model_copy(update={"value": None, "status": "timeout"}) for s in experience.scores[:1]]
@@ -39,7 +42,7 @@ def test_an_incomplete_total_says_how_much_of_it_is_there(filled: Any) -> None:
     assert cycle_line(late).endswith("(3 of 4 scored)")
 
 
-def test_a_line_stays_one_line_whatever_the_mind_says(filled: Any) -> None:
+def test_a_line_stays_one_line_whatever_the_mind_says(filled: Life) -> None:
     """Line ends and escape sequences in arguments do not reach the terminal."""
     line = cycle_line(last(filled))
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,10 @@ from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home, write_whole
 from conch.views import status as shown
 from conch_schemas import ActionTaken, ExperienceRecorded
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Kept, Life, Publish
+
 
 Printed = Callable[[], str]
 REPLY = {
@@ -43,7 +47,7 @@ async def answer(_: str, __: bytes) -> bytes:
 
 
 async def test_status_of_a_run_fits_one_screen(
-    filled: Any, common: CommonOptions, in_progress: Any, printed: Printed
+    filled: Life, common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """During a run: processes and why one is down, the agent, rewards, needs, goals; harmless, within 24 lines."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
@@ -59,7 +63,9 @@ async def test_status_of_a_run_fits_one_screen(
     assert "\x1b" not in text
 
 
-async def test_status_tells_no_secret(filled: Any, common: CommonOptions, in_progress: Any, printed: Printed) -> None:
+async def test_status_tells_no_secret(
+    filled: Life, common: CommonOptions, in_progress: InProgress, printed: Printed
+) -> None:
     """The document has all figures and not the token of the bus."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
         token = json.loads(filled.home.run_file.read_text())["bus"]["token"]
@@ -73,10 +79,10 @@ async def test_status_tells_no_secret(filled: Any, common: CommonOptions, in_pro
 
 
 async def test_status_says_who_lags_and_who_holds_up_the_trimming(
-    filled: Any,
+    filled: Life,
     common: CommonOptions,
-    in_progress: Any,
-    publish: Any,
+    in_progress: InProgress,
+    publish: Publish,
     printed: Printed,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -98,10 +104,10 @@ async def test_status_says_who_lags_and_who_holds_up_the_trimming(
 
 
 async def test_status_names_the_judges_and_rules_that_are_left_over(
-    filled: Any,
+    filled: Life,
     common: CommonOptions,
-    in_progress: Any,
-    publish: Any,
+    in_progress: InProgress,
+    publish: Publish,
     printed: Printed,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,7 +129,7 @@ async def test_status_names_the_judges_and_rules_that_are_left_over(
 
 
 async def test_status_explains_what_is_incomplete(
-    home: Home, life: Any, kept: Any, common: CommonOptions, printed: Printed
+    home: Home, life: Life, kept: Kept, common: CommonOptions, printed: Printed
 ) -> None:
     """Not by its number alone."""
     kept(life.weights(), life.act(0))
@@ -134,7 +140,7 @@ async def test_status_explains_what_is_incomplete(
     assert "1 incomplete (a part has not come in its time)" in printed()
 
 
-async def test_status_without_a_run_shows_what_is_stored(filled: Any, common: CommonOptions, printed: Printed) -> None:
+async def test_status_without_a_run_shows_what_is_stored(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """Without a run no server is started: the store's figures, and that nothing runs."""
     await status.status(common=common)
 
@@ -152,7 +158,7 @@ async def test_status_of_a_new_home(common: CommonOptions, printed: Printed) -> 
 
 
 async def test_status_says_that_the_bus_is_gone(
-    filled: Any, home: Home, common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    filled: Life, home: Home, common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose server is down still has a status, with the reason."""
     monkeypatch.setattr(shown, "BUS_SECONDS", 0.2)
@@ -168,7 +174,11 @@ async def test_status_says_that_the_bus_is_gone(
 
 
 async def test_watch_prints_each_cycle_as_it_is_recorded(
-    filled: Any, common: CommonOptions, in_progress: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+    filled: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In a pipe every recorded cycle is one line of JSON in the shape of `cycle list`; the run's end ends it."""
     seen: asyncio.Queue[Any] = asyncio.Queue()

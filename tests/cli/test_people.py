@@ -7,7 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,10 @@ from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
 from conch.requests.goals import goal_id
 from conch_schemas import CommandCheck, FileCheck, TestsCheck
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress
+
 
 Printed = Callable[[], str]
 
@@ -48,7 +52,7 @@ async def test_a_message_without_a_run_waits_for_the_agent(home: Home, common: C
 
 
 async def test_a_message_during_a_run_is_handed_to_the_agent(
-    common: CommonOptions, in_progress: Any, printed: Printed
+    common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """`tell` during a run asks the agent and says its id of the message."""
     agent = FakeAgent()
@@ -68,7 +72,9 @@ async def test_an_empty_message_is_refused(common: CommonOptions) -> None:
         await talk.tell(" \n", common=common)
 
 
-async def test_pause_and_resume_reach_the_agent(common: CommonOptions, in_progress: Any, printed: Printed) -> None:
+async def test_pause_and_resume_reach_the_agent(
+    common: CommonOptions, in_progress: InProgress, printed: Printed
+) -> None:
     """The agent's switches are requests to it."""
     agent = FakeAgent()
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
@@ -79,7 +85,9 @@ async def test_pause_and_resume_reach_the_agent(common: CommonOptions, in_progre
     assert printed() == "paused\nrunning\n"
 
 
-async def test_stop_waits_for_the_end_of_the_run(common: CommonOptions, in_progress: Any, printed: Printed) -> None:
+async def test_stop_waits_for_the_end_of_the_run(
+    common: CommonOptions, in_progress: InProgress, printed: Printed
+) -> None:
     """`stop` asks the agent and comes back when the home is free for the next run."""
     asked = asyncio.Event()
 
@@ -109,7 +117,7 @@ def test_without_a_run_there_is_nobody_to_switch(
     assert "no run is in progress" in result.stderr
 
 
-async def test_an_agent_that_does_not_answer_is_said(common: CommonOptions, in_progress: Any) -> None:
+async def test_an_agent_that_does_not_answer_is_said(common: CommonOptions, in_progress: InProgress) -> None:
     """A run whose agent is down is told apart from no run."""
     async with in_progress():
         with pytest.raises(BusUnreachableError, match="echo does not answer"):
@@ -138,7 +146,7 @@ async def test_a_goal_without_a_run_is_set_listed_and_dropped(
 
 
 async def test_a_goal_during_a_run_is_handed_to_the_agent(
-    common: CommonOptions, in_progress: Any, printed: Printed
+    common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """During a run the agent sets and drops goals itself, and its refusal is a failure."""
     agent = FakeAgent()

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.home import Home
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Life
+
 
 CONCH = Path(sys.executable).with_name("conch")
 LEFT_BY_A_KILL = """
@@ -59,7 +63,7 @@ def leave(home: Home, sql: str) -> None:
         ("config show", "agent"),
     ],
 )
-def test_a_read_only_home_can_be_read(command: str, says: str, filled: Any, reads: Reads) -> None:
+def test_a_read_only_home_can_be_read(command: str, says: str, filled: Life, reads: Reads) -> None:
     """Nothing has to be made for looking."""
     found = reads(*command.split())
 
@@ -67,7 +71,7 @@ def test_a_read_only_home_can_be_read(command: str, says: str, filled: Any, read
     assert says in found.stdout
 
 
-def test_what_a_killed_run_left_in_the_log_counts(filled: Any, home: Home, reads: Reads) -> None:
+def test_what_a_killed_run_left_in_the_log_counts(filled: Life, home: Home, reads: Reads) -> None:
     """The write-ahead log is read although its index cannot be made beside it."""
     leave(home, "UPDATE marks SET body = CAST(replace(body, 'Outcome', 'Income') AS BLOB) WHERE sequence = 4")
 
@@ -77,7 +81,7 @@ def test_what_a_killed_run_left_in_the_log_counts(filled: Any, home: Home, reads
     assert "Mark 4 is not what its hash was taken over" in found.stdout
 
 
-def test_a_store_of_an_older_version_is_named(filled: Any, home: Home, reads: Reads) -> None:
+def test_a_store_of_an_older_version_is_named(filled: Life, home: Home, reads: Reads) -> None:
     """One sentence names the version that migrates it."""
     with closing(sqlite3.connect(home.path / "store.db")) as db:
         db.execute("PRAGMA user_version = 3")
@@ -91,7 +95,7 @@ def test_a_store_of_an_older_version_is_named(filled: Any, home: Home, reads: Re
 
 
 @pytest.mark.parametrize("command", ["bus info", "goal list", "consumer list"])
-def test_what_needs_the_stream_says_why_it_cannot(command: str, filled: Any, reads: Reads) -> None:
+def test_what_needs_the_stream_says_why_it_cannot(command: str, filled: Life, reads: Reads) -> None:
     """The embedded server has to write."""
     found = reads(*command.split())
 
@@ -101,7 +105,7 @@ def test_what_needs_the_stream_says_why_it_cannot(command: str, filled: Any, rea
     assert found.stderr.count("\n") == 1
 
 
-def test_marks_are_verified_as_far_as_the_store_tells(filled: Any, home: Home, reads: Reads) -> None:
+def test_marks_are_verified_as_far_as_the_store_tells(filled: Life, home: Home, reads: Reads) -> None:
     """What is missing there is said, and that the stream was not asked."""
     leave(home, "DELETE FROM marks WHERE sequence = 11")
 

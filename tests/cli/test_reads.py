@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,10 @@ from conch.cli import cycle, mark, need
 from conch.cli.common import CommonOptions
 from conch.errors import ConchError, StoreError, UsageError
 from conch_schemas import Principle, trace_of, traceparent_of
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept, Life
+
 
 Printed = Callable[[], str]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -25,7 +29,7 @@ def document(printed: Printed) -> Any:
     return json.loads(text)
 
 
-def test_cycle_list_is_one_document_of_rows(filled: Any, conch: Command) -> None:
+def test_cycle_list_is_one_document_of_rows(filled: Life, conch: Command) -> None:
     """`cycle list --json` prints one document and nothing else: the last N cycles, oldest first."""
     result = conch("cycle", "list", "--json", "--limit", "2")
 
@@ -36,7 +40,7 @@ def test_cycle_list_is_one_document_of_rows(filled: Any, conch: Command) -> None
     assert {score["component"] for score in found["cycles"][0]["scores"]} >= {"format", "goal", "exploration"}
 
 
-def test_tables_interpret_nothing_that_a_mind_wrote(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_tables_interpret_nothing_that_a_mind_wrote(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """Escape sequences, markup and line ends of minds and tools stay text in a cell of one line."""
     cycle.list_(common=common)
 
@@ -46,7 +50,7 @@ def test_tables_interpret_nothing_that_a_mind_wrote(filled: Any, common: CommonO
     assert "\x1b" not in lines[-1]
 
 
-def test_the_lines_of_a_cycle_add_up(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_the_lines_of_a_cycle_add_up(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """`cycle show` lists amounts whose sum is the total it says."""
     cycle.show(1, common=common)
 
@@ -58,7 +62,7 @@ def test_the_lines_of_a_cycle_add_up(filled: Any, common: CommonOptions, printed
     assert sum(amounts) == pytest.approx(float(lines[end].split()[1]), abs=1e-3)
 
 
-def test_no_text_passes_for_a_line_of_the_report(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_no_text_passes_for_a_line_of_the_report(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """A thought that imitates the report is indented behind a bar, after every kind of line end."""
     cycle.show(2, common=common)
 
@@ -71,7 +75,7 @@ def test_no_text_passes_for_a_line_of_the_report(filled: Any, common: CommonOpti
     assert "| sum                      +9.0000" in text
 
 
-def test_a_cycle_is_shown_with_its_marks_and_breakdown(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_a_cycle_is_shown_with_its_marks_and_breakdown(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """`cycle show --json` is the row of the list and what else is known, with the marks of that cycle only."""
     cycle.show(1, common=replace(common, json=True))
 
@@ -83,7 +87,7 @@ def test_a_cycle_is_shown_with_its_marks_and_breakdown(filled: Any, common: Comm
 
 
 def test_a_cycle_is_shown_with_its_trace(
-    life: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed
+    life: Life, kept: Callable[..., None], common: CommonOptions, printed: Printed
 ) -> None:
     """By whose id the act is found in other tools and in the logs; an act without one is shown without."""
     before, act = life.act(0), life.act(1)
@@ -100,7 +104,7 @@ def test_a_cycle_is_shown_with_its_trace(
     assert document(printed)["cycle"]["trace_id"] == trace_of(act.action_id)
 
 
-def test_a_cycle_that_is_not_there_is_a_sentence(filled: Any, common: CommonOptions) -> None:
+def test_a_cycle_that_is_not_there_is_a_sentence(filled: Life, common: CommonOptions) -> None:
     """Asked for a cycle that was never recorded, the command says so and fails."""
     with pytest.raises(ConchError, match="no recorded cycle 77 of echo") as failure:
         cycle.show(77, common=common)
@@ -116,7 +120,7 @@ def test_a_cycle_that_is_not_there_is_a_sentence(filled: Any, common: CommonOpti
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_its_code(
-    filled: Any, conch: Command, arguments: list[str], code: int, sentence: str
+    filled: Life, conch: Command, arguments: list[str], code: int, sentence: str
 ) -> None:
     """A wrong option is exit status 2, a thing that is not there 1; stderr has one line, stdout nothing."""
     result = conch(*arguments)
@@ -134,7 +138,7 @@ def test_without_experiences_it_says_how_to_make_some(common: CommonOptions) -> 
         cycle.list_(common=CommonOptions(home=common.where().path / "elsewhere"))
 
 
-def test_needs_are_listed_with_the_one_that_presses(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_needs_are_listed_with_the_one_that_presses(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """`need list` has the last known levels; needs that the settings do not name are left out."""
     need.list_(common=replace(common, json=True))
 
@@ -151,7 +155,7 @@ def test_needs_of_a_new_home_are_those_it_is_born_with(common: CommonOptions, pr
     assert {row["need"]: row["satisfaction"] for row in document(printed)["needs"]}["curiosity"] == 0.5
 
 
-def test_need_history_says_what_changed_and_why(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_need_history_says_what_changed_and_why(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """`need history` has a row a change, oldest first, the reasons in one line."""
     need.history(limit=2, common=replace(common, json=True))
     rows = document(printed)["changes"]
@@ -163,14 +167,14 @@ def test_need_history_says_what_changed_and_why(filled: Any, common: CommonOptio
     assert len(table.splitlines()) == 2
 
 
-def test_marks_are_listed_from_the_end_of_the_chain(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_marks_are_listed_from_the_end_of_the_chain(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """`mark list --limit N` has the last N marks in the order of the chain."""
     mark.list_(limit=3, common=replace(common, json=True))
 
     assert [one["sequence"] for one in document(printed)["marks"]] == [9, 10, 11]
 
 
-def test_a_mark_is_shown_in_words(life: Any, kept: Any, common: CommonOptions, printed: Printed) -> None:
+def test_a_mark_is_shown_in_words(life: Life, kept: Kept, common: CommonOptions, printed: Printed) -> None:
     """Its principles by name, its links by what they mean."""
     fact = life.scores(life.act(0))[0]
     principles = tuple(Principle(name=name, score=score) for name, score in (("ethical", 0.5), ("tasteful", 1.0)))
@@ -190,7 +194,7 @@ def test_a_mark_is_shown_in_words(life: Any, kept: Any, common: CommonOptions, p
     assert "{" not in text
 
 
-def test_a_mark_is_shown_whole_and_harmless(filled: Any, common: CommonOptions, printed: Printed) -> None:
+def test_a_mark_is_shown_whole_and_harmless(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """`mark show N` prints every field in a line of its own."""
     mark.show(8, common=common)
 

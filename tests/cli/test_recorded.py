@@ -8,13 +8,12 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conch.bus import Bus
 from conch.cli.main import make_app
 from conch.consumer.group.lag import report_position
 from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
@@ -23,6 +22,10 @@ from conch.errors import ConchError
 from conch.home import Home
 from conch_schemas import ActionTaken, Check, Goal, GoalSet, consequence_id, control_subject, source_of, subject_filter
 from tests.recorded import compare, settled, validated
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life, Publish
+
 
 UID = "6f1ed002-ab59-5c6e-8f5c-2a0ba2c3a1f0"
 RECORDED = Path(__file__).with_name("recorded.jsonl")
@@ -123,9 +126,9 @@ async def _printed(words: str, home: Home, printed: Callable[[], str]) -> str:
 
 async def test_the_documents_of_the_commands_stay_as_they_are(
     home: Home,
-    filled: Any,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
-    publish: Any,
+    filled: Life,
+    in_progress: InProgress,
+    publish: Publish,
     printed: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

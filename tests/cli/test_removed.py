@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,12 +22,16 @@ from conch.experience.queries.chain import SqliteChain
 from conch.home import Home
 from tests.cli.test_verify import change
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept, Life
+
+
 Printed = Callable[[], str]
 REMOVED = datetime(2027, 1, 2, 12, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def bounded(filled: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def bounded(filled: Life, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the three cycles only the last is kept."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 1)
     with SqliteStore(home.path / "store.db") as store:
@@ -74,7 +78,7 @@ async def test_marks_that_were_removed_by_hand_are_still_found(home: Home, commo
 
 
 async def test_what_is_removed_while_marks_are_read_is_not_missed(
-    home: Home, life: Any, kept: Any, common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    home: Home, life: Life, kept: Kept, common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run prunes between the reading of the acts and the reading of the marks: nothing is wrong."""
     kept(*life.cycle(3), *life.cycle(4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,11 @@ from conch.consumer.group.lag import report_position
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, Part, RewardAssigned, Score
 from tests.cli.conftest import Kept, Life
+
+if TYPE_CHECKING:
+    from conch.home import Home
+    from tests.cli.conftest import InProgress, Publish
+
 
 Printed = Callable[[], str]
 
@@ -57,7 +62,7 @@ async def listed(common: CommonOptions, printed: Printed) -> dict[str, Any]:
 
 
 async def test_each_component_of_the_set_in_force_is_listed_the_heaviest_first(
-    ruled: Any, common: CommonOptions, printed: Printed
+    ruled: Life, common: CommonOptions, printed: Printed
 ) -> None:
     """With its weight now, role, range, version, coverage and errors; what left the set is told as such."""
     rows = await listed(common, printed)
@@ -73,7 +78,11 @@ async def test_each_component_of_the_set_in_force_is_listed_the_heaviest_first(
 
 
 async def test_the_lag_of_each_scorer_is_listed_where_there_is_a_bus(
-    ruled: Any, common: CommonOptions, printed: Printed, in_progress: Any, publish: Any
+    ruled: Life,
+    common: CommonOptions,
+    printed: Printed,
+    in_progress: InProgress,
+    publish: Publish,
 ) -> None:
     """Of a rule its consumer's, of a service the service's."""
     async with in_progress() as bus:
@@ -86,7 +95,7 @@ async def test_the_lag_of_each_scorer_is_listed_where_there_is_a_bus(
     assert [rows[name]["lag"] for name in ("brevity", "execution", "needs")] == [1, 2, None]
 
 
-async def test_the_table_fits_a_screen_and_is_harmless(ruled: Any, common: CommonOptions, printed: Printed) -> None:
+async def test_the_table_fits_a_screen_and_is_harmless(ruled: Life, common: CommonOptions, printed: Printed) -> None:
     """A line a component, of eighty characters at most."""
     await list_(common=common)
 
@@ -97,7 +106,7 @@ async def test_the_table_fits_a_screen_and_is_harmless(ruled: Any, common: Commo
 
 
 async def test_a_component_is_shown_with_its_weights_versions_and_last_scores(
-    ruled: Any, common: CommonOptions, printed: Printed
+    ruled: Life, common: CommonOptions, printed: Printed
 ) -> None:
     """The newest weight set first, every version that scored, scores with their explanations."""
     await show("brevity", common=replace(common, json=True))
@@ -116,7 +125,7 @@ async def test_a_component_is_shown_with_its_weights_versions_and_last_scores(
     assert row["origin"] is None
 
 
-async def test_show_is_harmless(ruled: Any, common: CommonOptions, printed: Printed) -> None:
+async def test_show_is_harmless(ruled: Life, common: CommonOptions, printed: Printed) -> None:
     """Explanations and reasons are hostile text."""
     await show("brevity", common=common)
 
@@ -125,7 +134,7 @@ async def test_show_is_harmless(ruled: Any, common: CommonOptions, printed: Prin
     assert "\x1b" not in text
 
 
-async def test_where_a_component_comes_from(ruled: Any, common: CommonOptions, printed: Printed, home: Any) -> None:
+async def test_where_a_component_comes_from(ruled: Life, common: CommonOptions, printed: Printed, home: Home) -> None:
     """Conch itself, conch.yaml, or the file of a rule that the run in progress has."""
     home.config_file.write_text("rewards: {judges: {truth: {rubric: truth.txt}}}\n")
     origins = {}
@@ -137,7 +146,11 @@ async def test_where_a_component_comes_from(ruled: Any, common: CommonOptions, p
 
 
 async def test_the_file_of_a_running_rule_and_its_words_are_shown(
-    ruled: Any, common: CommonOptions, printed: Printed, home: Any, in_progress: Any
+    ruled: Life,
+    common: CommonOptions,
+    printed: Printed,
+    home: Home,
+    in_progress: InProgress,
 ) -> None:
     """As the run in progress found it."""
     async with in_progress():
@@ -150,7 +163,7 @@ async def test_the_file_of_a_running_rule_and_its_words_are_shown(
     assert "  Short is good.\n  from /rules/brevity.py\n" in printed()
 
 
-async def test_a_component_that_is_not_there_is_a_sentence(ruled: Any, common: CommonOptions) -> None:
+async def test_a_component_that_is_not_there_is_a_sentence(ruled: Life, common: CommonOptions) -> None:
     """With the nearest name that there is."""
     with pytest.raises(ConchError, match="nothing called 'brevty' is scored here; the nearest name is brevity"):
         await show("brevty", common=common)
@@ -162,7 +175,7 @@ def test_every_component_that_comes_with_conch_says_what_it_pays() -> None:
 
 
 async def test_an_agent_without_weights_or_scores_is_listed_at_nought(
-    life: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed
+    life: Life, kept: Callable[..., None], common: CommonOptions, printed: Printed
 ) -> None:
     """A component that nobody has scored yet has a line without figures."""
     kept(life.weights(), life.act(0))
@@ -182,7 +195,7 @@ def said_by(life: Any, cycle: int, component: str, scorer: str, limits: tuple[fl
 
 
 async def test_what_was_never_in_a_set_is_told_from_what_left_it(
-    ruled: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed
+    ruled: Life, kept: Callable[..., None], common: CommonOptions, printed: Printed
 ) -> None:
     """By a word each, which is explained below the table where it is used."""
     await list_(common=common)
@@ -199,7 +212,7 @@ async def test_what_was_never_in_a_set_is_told_from_what_left_it(
 
 
 async def test_the_last_scores_are_those_of_the_component(
-    life: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed
+    life: Life, kept: Callable[..., None], common: CommonOptions, printed: Printed
 ) -> None:
     """However long ago they were said; the range is that of the scores where no part says one."""
     kept(life.weights(), *(life.act(cycle) for cycle in range(100)))
@@ -220,7 +233,7 @@ async def test_the_last_scores_are_those_of_the_component(
 
 
 async def test_who_says_a_component_that_no_rule_is_known_of(
-    life: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed, home: Any
+    life: Life, kept: Callable[..., None], common: CommonOptions, printed: Printed, home: Home
 ) -> None:
     """People, a program that conch.yaml names, or a rule that scored the past alone."""
     home.config_file.write_text("rewards: {parts: {kind: {scorer: ivy}, fair: {scorer: human}}}\n")

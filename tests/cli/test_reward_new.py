@@ -11,7 +11,7 @@ import venv
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +21,10 @@ from conch.cli.reward.trying import try_
 from conch.consumer.plugins.discover import look
 from conch.consumer.plugins.replay_file import recorded_acts
 from conch.errors import UsageError
+
+if TYPE_CHECKING:
+    from conch.home import Home
+
 
 Printed = Callable[[], str]
 
@@ -160,7 +164,7 @@ def test_a_directory_that_is_there_is_left_alone(package: Path, common: CommonOp
     ],
 )
 def test_a_name_that_cannot_be_is_a_sentence(
-    name: str, why: str, home: Any, common: CommonOptions, tmp_path: Path, printed: Printed
+    name: str, why: str, home: Home, common: CommonOptions, tmp_path: Path, printed: Printed
 ) -> None:
     """And nothing is written."""
     home.config_file.write_text("rewards: {parts: {truth: {}}}\n")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,10 @@ from conch.cli.common import CommonOptions
 from conch.cli.reward.trying import time_words, try_
 from conch.errors import CheckError, ContractError, UsageError
 from conch_schemas import encode
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Conch, Kept, Life
+
 
 Printed = Callable[[], str]
 HEAD = "from conch import rule\nfrom pydantic import BaseModel\n"
@@ -51,7 +55,7 @@ def rule(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def recording(life: Any, tmp_path: Path) -> Callable[..., Path]:
+def recording(life: Life, tmp_path: Path) -> Callable[..., Path]:
     """`recording(*cycles)`: a file of acts, half of them as `conch bus tail --json` prints them."""
 
     def write(*cycles: int) -> Path:
@@ -74,7 +78,7 @@ def told(tested: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 async def test_recorded_acts_of_a_file_are_scored(
-    rule: Any, recording: Any, common: CommonOptions, printed: Printed
+    rule: Callable[[str], str], recording: Callable[..., Path], common: CommonOptions, printed: Printed
 ) -> None:
     """Without a home: each act's score, and what they come to."""
     [tested] = await tried(common, printed, rule(GOOD), replay=recording(0, 1, 2))
@@ -86,7 +90,7 @@ async def test_recorded_acts_of_a_file_are_scored(
 
 
 async def test_the_last_acts_of_the_home_are_scored(
-    filled: Any, rule: Any, common: CommonOptions, printed: Printed
+    filled: Life, rule: Callable[[str], str], common: CommonOptions, printed: Printed
 ) -> None:
     """From its store, nothing is written anywhere."""
     [all_three] = await tried(common, printed, rule(GOOD))
@@ -97,7 +101,7 @@ async def test_the_last_acts_of_the_home_are_scored(
 
 
 async def test_each_act_is_a_line_and_the_rule_a_summary(
-    filled: Any, rule: Any, common: CommonOptions, printed: Printed
+    filled: Life, rule: Callable[[str], str], common: CommonOptions, printed: Printed
 ) -> None:
     """For a person, the docstring once above; what minds and rules wrote is harmless."""
     await try_(rule(GOOD), common=common)
@@ -121,7 +125,7 @@ def test_a_time_has_the_unit_that_suits_it(us: float, words: str) -> None:
 
 
 async def test_what_a_rule_remembers_comes_from_every_act_before(
-    life: Any, kept: Any, rule: Any, common: CommonOptions, printed: Printed
+    life: Life, kept: Kept, rule: Callable[[str], str], common: CommonOptions, printed: Printed
 ) -> None:
     """A state from the agent's first act on, a window from the acts before those that are shown."""
     kept(life.weights(), *[fact for cycle in range(6) for fact in life.cycle(cycle)])
@@ -133,7 +137,7 @@ async def test_what_a_rule_remembers_comes_from_every_act_before(
 
 
 async def test_a_score_that_could_not_be_made_fails_the_test(
-    rule: Any, recording: Any, common: CommonOptions, printed: Printed
+    rule: Callable[[str], str], recording: Callable[..., Path], common: CommonOptions, printed: Printed
 ) -> None:
     """Whatever a rule does, every act has its line, other rules are scored, and the exit status is 4."""
     bad = "".join(f"@rule()\ndef {how}(action):\n    {body}\n" for how, body in BAD.items())
@@ -149,7 +153,9 @@ async def test_a_score_that_could_not_be_made_fails_the_test(
     assert "\x1b" not in str(failure.value)
 
 
-def test_what_a_rule_prints_is_no_part_of_the_document(rule: Any, recording: Any, conch: Any) -> None:
+def test_what_a_rule_prints_is_no_part_of_the_document(
+    rule: Callable[[str], str], recording: Callable[..., Path], conch: Conch
+) -> None:
     """Stdout is the JSON alone; what was printed is on stderr, where its author looks for it."""
     file = rule(GOOD.replace("return", "print('I-am-here')\n    return"))
 
@@ -161,7 +167,7 @@ def test_what_a_rule_prints_is_no_part_of_the_document(rule: Any, recording: Any
 
 
 async def test_a_rule_that_takes_too_long_fails_the_test(
-    rule: Any, recording: Any, common: CommonOptions, printed: Printed
+    rule: Callable[[str], str], recording: Callable[..., Path], common: CommonOptions, printed: Printed
 ) -> None:
     """By its own time."""
     file = rule(f"{HEAD}import time\n@rule(timeout=0.1)\ndef slow(action):\n    time.sleep(60)\n")
@@ -181,7 +187,7 @@ async def test_a_rule_that_takes_too_long_fails_the_test(
     ],
 )
 async def test_a_recording_that_is_none_is_told_by_its_line(
-    text: str, sentence: str, rule: Any, common: CommonOptions, tmp_path: Path
+    text: str, sentence: str, rule: Callable[[str], str], common: CommonOptions, tmp_path: Path
 ) -> None:
     """And nothing is scored."""
     file = tmp_path / "acts.jsonl"
@@ -193,7 +199,7 @@ async def test_a_recording_that_is_none_is_told_by_its_line(
 
 @pytest.mark.parametrize("name", ["format", "care"])
 async def test_a_rule_whose_name_is_taken_is_refused(
-    name: str, rule: Any, recording: Any, common: CommonOptions
+    name: str, rule: Callable[[str], str], recording: Callable[..., Path], common: CommonOptions
 ) -> None:
     """As a run sets it aside: one of a built-in component, a judge's; by its file and by its name."""
     (common.where().path / "conch.yaml").write_text("rewards: {judges: {care: {rubric: care.txt}}}\n")
@@ -206,7 +212,7 @@ async def test_a_rule_whose_name_is_taken_is_refused(
 
 
 async def test_a_recording_with_more_than_an_event_can_be_is_told_by_its_line(
-    life: Any, rule: Any, common: CommonOptions, tmp_path: Path
+    life: Life, rule: Callable[[str], str], common: CommonOptions, tmp_path: Path
 ) -> None:
     """Without reading on, however long the line is; in one sentence."""
     act = json.loads(encode(life.act(1)))
@@ -220,7 +226,9 @@ async def test_a_recording_with_more_than_an_event_can_be_is_told_by_its_line(
         await try_(rule(GOOD), replay=Path("/dev/zero"), common=common)
 
 
-async def test_a_corrupt_line_among_good_ones_is_named(rule: Any, recording: Any, common: CommonOptions) -> None:
+async def test_a_corrupt_line_among_good_ones_is_named(
+    rule: Callable[[str], str], recording: Callable[..., Path], common: CommonOptions
+) -> None:
     """A recording that was cut off."""
     file = recording(1, 2)
     file.write_text(file.read_text()[:-40])
@@ -230,7 +238,7 @@ async def test_a_corrupt_line_among_good_ones_is_named(rule: Any, recording: Any
 
 
 async def test_a_rule_is_found_by_name_in_the_files_that_are_named(
-    rule: Any, recording: Any, common: CommonOptions, printed: Printed
+    rule: Callable[[str], str], recording: Callable[..., Path], common: CommonOptions, printed: Printed
 ) -> None:
     """Beside the installed ones; one that is not there is told with the nearest."""
     file = Path(rule(GOOD))
@@ -251,7 +259,12 @@ async def test_a_rule_is_found_by_name_in_the_files_that_are_named(
     ],
 )
 async def test_a_file_that_cannot_be_loaded_is_a_sentence(
-    text: str, kind: Any, sentence: str, rule: Any, recording: Any, common: CommonOptions
+    text: str,
+    kind: Any,
+    sentence: str,
+    rule: Callable[[str], str],
+    recording: Callable[..., Path],
+    common: CommonOptions,
 ) -> None:
     """Which file, and why."""
     with pytest.raises(kind, match=rf"rules.py: .*{sentence}"):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,10 @@ from conch.consumer.parts import expected_parts, report_weights, weights_in_forc
 from conch.consumer.plugins.discover import Discovery, discover, rules_of
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress
+
 
 Printed = Callable[[], str]
 SWAP = ["format=0.25", "goal=0.2"]
@@ -68,7 +72,7 @@ async def test_without_a_run_a_change_stands_on_the_stream_and_in_the_file(
 
 
 async def test_during_a_run_a_change_is_in_force_at_once(
-    home: Home, common: CommonOptions, printed: Printed, in_progress: Any
+    home: Home, common: CommonOptions, printed: Printed, in_progress: InProgress
 ) -> None:
     """The set that the run began with is replaced on its bus; a rule of the run keeps its weight."""
     row = {"kind": "rule", "name": "brevity", "origin": "b.py", "version": "1", "weight": 0.2, "low": -1.0, "high": 1.0}
@@ -236,7 +240,9 @@ async def test_weights_that_another_source_settles_are_left_alone(
     assert not began.config_file.exists()
 
 
-async def test_a_run_with_a_file_of_its_own_is_left_alone(home: Home, common: CommonOptions, in_progress: Any) -> None:
+async def test_a_run_with_a_file_of_its_own_is_left_alone(
+    home: Home, common: CommonOptions, in_progress: InProgress
+) -> None:
     """What is written into the home's would not be what its next start reads."""
     async with in_progress():
         state = json.loads(home.run_file.read_text())

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,12 +22,16 @@ from conch.needs import fold, initial_state, table_of
 from conch.retry import Backoff
 from conch_schemas import Part, RewardAssigned, consequence_id, decode, subject_filter
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life
+
+
 Printed = Callable[[], str]
 KIND = Part(component="kind", weight=0.5, range=(-1, 1), scorer="human")
 
 
 @pytest.fixture
-def past(home: Home, life: Any) -> None:
+def past(home: Home, life: Life) -> None:
     """Three cycles of a stream that is gone; from cycle 2 on half of the total is `kind`, a person's to score."""
     early = life.weights()
     parts = tuple(part.model_copy(update={"weight": part.weight / 2}) for part in early.parts)
@@ -79,7 +83,7 @@ async def test_a_persons_score_counts_where_the_weights_of_then_expect_it(
 
 @pytest.mark.usefixtures("past")
 async def test_during_a_run_the_score_goes_onto_its_stream(
-    common: CommonOptions, in_progress: Any, printed: Printed
+    common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """Twice is two versions, also before the store has read the first one; that it waits for the store is said."""
     async with in_progress() as bus:

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.cli.status import fitted, screen
+from conch.experience import ComponentStats
+from conch.views import Status
 
 LONG = "something that nobody has thought of went wrong here, and this is the whole long story of how it came to be so "
 
@@ -18,11 +20,14 @@ def everything(count: int = 9) -> dict[str, Any]:
     several = range(count)
     agent = {"agent": "echo", "state": "mind", "why": LONG, "needs": {f"need-{n}": 0.5 for n in range(4)}}
     goals = [{"id": f"g{n}", "statement": LONG, "best": None} for n in several]
-    alarms = [{"agent": "echo", "since": 3, "what": LONG} for _ in several]
+    alarm = {"alarm": "held_out", "component": None, "value": 0.0, "threshold": 1.0}
+    alarms = [alarm | {"agent": "echo", "since": 3, "what": LONG} for _ in several]
     names = [f"judge-number-{n}" for n in several]
     return {
         "home": "/home/somebody/of-a-long-name/and/a/deep/directory/with-conch",
         "running": True,
+        "workspace": "/home/somebody/work",
+        "rules": [],
         "pid": 12345,
         "started": "2026-11-20T12:00:00+00:00",
         "agent": agent | {"goals": goals, "tokens_in_hour": 123456},
@@ -30,7 +35,7 @@ def everything(count: int = 9) -> dict[str, Any]:
         "states": {},
         "last_cycle": 123456,
         "processes": [
-            {"name": name, "state": "down", "restarts": 5, "why": LONG}
+            {"name": name, "pid": None, "state": "down", "restarts": 5, "why": LONG}
             for name in ("nats-server", "agent", "consumers", "dashboard")
         ],
         "set_aside": [{"origin": f"/rules/{n}.py", "why": LONG} for n in several],
@@ -39,25 +44,32 @@ def everything(count: int = 9) -> dict[str, Any]:
             "outcomes": dict.fromkeys(("success", "error", "timeout", "blocked", "unknown", "none"), 20),
         },
         "unscored": 3,
-        "components": [{"component": f"component-{n}", "weight": 0.1, "mean": 0.5} for n in range(10)],
+        "components": [
+            ComponentStats(f"component-{n}", "test", "1", 0.1, 9, 9, 0.5, 0.5, 0.5, 0, 0, 1.0) for n in range(10)
+        ],
         "alarms": alarms,
         "needs": {},
         "bus_error": LONG,
-        "stream": {"messages": 123456, "bytes": 2**30},
+        "stream": {"first": 1, "last": 123456, "messages": 123456, "bytes": 2**30},
         "consumers": [{"name": name, "lag": n} for n, name in enumerate(names)],
         "left_over": names,
         "held": [LONG * 2 for _ in several],
         "dead_letters": 12,
-        "disk": {"warning": LONG},
+        "disk": {"used": 9, "free": 1, "share": 0.9, "warning": LONG},
         "store": {"bytes": 2**30, "removed": 123456, "came_late": 7},
         "ui": "http://127.0.0.1:26624",
         "metrics": "http://127.0.0.1:9464/metrics",
     }  # fmt: skip
 
 
+def told(found: dict[str, Any]) -> Status:
+    """The view of it."""
+    return Status.model_validate(found)
+
+
 def test_everything_that_can_go_wrong_fits_one_screen() -> None:
     """24 rows of 80 cells with one left for the prompt: each kind of trouble is there, with how many more there are."""
-    lines = fitted(list(screen(everything())), 80, 24)
+    lines = fitted(list(screen(told(everything()))), 80, 24)
 
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
@@ -78,7 +90,7 @@ def test_everything_that_can_go_wrong_fits_one_screen() -> None:
 
 def test_a_healthy_status_is_told_whole() -> None:
     """Where there is room nothing is left out."""
-    lines = list(screen(everything() | {"bus_error": None}))
+    lines = list(screen(told(everything() | {"bus_error": None})))
 
     assert fitted(lines, 400, 100) == lines
 
@@ -86,7 +98,7 @@ def test_a_healthy_status_is_told_whole() -> None:
 @given(count=st.integers(0, 12), columns=st.integers(40, 200), rows=st.integers(24, 80))
 def test_no_screen_is_overfull(count: int, columns: int, rows: int) -> None:
     """No line is wider and no screen higher than the terminal, and nothing is left out that had room."""
-    lines = list(screen(everything(count)))
+    lines = list(screen(told(everything(count))))
 
     shown = fitted(lines, columns, rows)
 
@@ -100,7 +112,7 @@ def test_many_agents_fit_too(state: str) -> None:
     rows = [{"agent": f"echo-{n}", "state": state, "why": LONG, "last_cycle": n, "mean": 0.1} for n in range(10)]
     found = everything() | {"agent": None, "agents": rows, "states": {state: 1000}}
 
-    lines = fitted(list(screen(found)), 80, 24)
+    lines = fitted(list(screen(told(found))), 80, 24)
 
     assert len(lines) <= 23
     assert any(line.strip().startswith("agents       1000:") for line in lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -21,13 +21,17 @@ from conch_services.curiosity.consumer import curiosity as curiosity_consumer
 from conch_services.needs.consumer import needs as needs_consumer
 from conch_services.reward.consumer import reward as reward_consumer
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import Life
+
+
 Kept = Callable[..., None]
 Printed = Callable[[], str]
 WRITE = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "write", "path": "a", "content": "b"})
 
 
 @pytest.fixture
-def failing(life: Any, kept: Kept) -> Any:
+def failing(life: Life, kept: Kept) -> Life:
     """Two cycles that try the same change and fail, as the consumers of a run score them."""
     context = ServiceContext(Settings(), life.home.path)
     kept(life.weights().model_copy(update={"parts": weight_set((), context.settings.rewards)}))
@@ -49,7 +53,7 @@ def failing(life: Any, kept: Kept) -> Any:
 _NOTHING = {"text": "", "length": 0, "sha256": "0" * 64}
 
 
-def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: CommonOptions, printed: Printed) -> None:
+def test_a_cycle_shows_what_bears_on_its_total(failing: Life, common: CommonOptions, printed: Printed) -> None:
     """Scores with a weight, those without one, the penalty and the gate as lines of the sum, and the principles."""
     cycle.show(1, common=common)
 
@@ -66,7 +70,7 @@ def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: CommonOptio
 
 
 def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(
-    failing: Any, common: CommonOptions, printed: Printed
+    failing: Life, common: CommonOptions, printed: Printed
 ) -> None:
     """The first failed change is brought to 0 by the gate; no list and no line says -0.000."""
     cycle.show(0, common=common)
@@ -86,7 +90,7 @@ def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(
 
 
 def test_a_component_cannot_clear_the_screen(
-    life: Any, kept: Kept, common: CommonOptions, printed: Printed, hostile: str
+    life: Life, kept: Kept, common: CommonOptions, printed: Printed, hostile: str
 ) -> None:
     """A score's component, scorer and words are made safe, each on one line."""
     act = life.act(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,11 +15,19 @@ from conch.consumer.group.lag import report_position
 from conch.views import bus as shown
 from conch_schemas import ActionTaken
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life, Publish
+
+
 Printed = Callable[[], str]
 
 
 async def test_the_bus_is_told_with_and_without_a_run(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
+    life: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """What the stream holds, its room, its epoch, the bucket, and how far the consumers are: the same both times."""
     async with in_progress() as bus:
@@ -49,7 +57,12 @@ async def test_the_bus_is_told_with_and_without_a_run(
 
 
 async def test_what_is_to_be_looked_after_is_said(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    life: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who holds up the trimming, and how full the stream is."""
     async with in_progress() as bus:
@@ -70,30 +83,32 @@ async def test_what_is_to_be_looked_after_is_said(
 PEERS = {"leader": "n1", "replicas": [{"name": "n2\x1b[2J", "current": True, "lag": 0}, {"name": "n3", "lag": 9}]}
 
 
-def described(**changes: Any) -> dict[str, Any]:
+def described(**changes: Any) -> shown.BusInfo:
     """A survey as `survey` makes it, of a stream in three copies."""
     stream = {
         "first": 1, "first_time": None, "last": 4, "last_time": None, "messages": 0, "missing": 0, "bytes": 2**31,
         "limit": None, "full": None, "replicas": 3, "epoch": "e",
     }  # fmt: skip
-    return {
-        "server": {"name": "n1", "version": "2.15.1", "level": 5},
-        "url": "nats://n1:4222",
-        "embedded": False,
-        "durability": "strict",
-        "stream": stream | changes,
-        "bucket": {"keys": 2, "bytes": 10},
-        "consumers": [],
-        "peers": list(shown._peers(PEERS)),
-        "warnings": [],
-    }
+    return shown.BusInfo.model_validate(
+        {
+            "server": {"name": "n1", "version": "2.15.1", "level": 5},
+            "url": "nats://n1:4222",
+            "embedded": False,
+            "durability": "strict",
+            "stream": stream | changes,
+            "bucket": {"keys": 2, "bytes": 10},
+            "consumers": [],
+            "peers": list(shown._peers(PEERS)),
+            "warnings": [],
+        }
+    )
 
 
 def test_the_copies_of_a_stream_are_told_with_how_they_are() -> None:
     """Who leads, who is behind or away; of a single copy there is nothing to tell."""
     found = described()
 
-    told = list(shown._warnings(found))
+    told = list(shown._warnings(found.stream, found.peers))
     lines = list(survey.screen(found))
 
     assert told == ["the copy on n3 is not up to date (9 behind, or it is away)"]
@@ -114,11 +129,13 @@ def test_the_copies_of_a_stream_are_told_with_how_they_are() -> None:
 )
 def test_a_stream_in_danger_is_said_in_one_sentence(changes: dict[str, Any], why: str) -> None:
     """Before anything stands still."""
-    assert any(why in sentence for sentence in shown._warnings(described(**changes)))
+    found = described(**changes)
+
+    assert any(why in sentence for sentence in shown._warnings(found.stream, found.peers))
 
 
 def test_a_stream_without_a_leader_is_said() -> None:
     """As nothing can be published then."""
-    found = described() | {"peers": list(shown._peers(PEERS | {"leader": ""}))}
+    found = described().model_copy(update={"peers": tuple(shown._peers(PEERS | {"leader": ""}))})
 
-    assert "the stream has no leader now: nothing can be published" in shown._warnings(found)
+    assert "the stream has no leader now: nothing can be published" in shown._warnings(found.stream, found.peers)

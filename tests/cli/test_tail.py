@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,10 @@ from conch.cli import people_facts, tail
 from conch.cli.common import CommonOptions
 from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life, Publish
+
 
 Printed = Callable[[], str]
 
@@ -28,7 +32,12 @@ def _short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_facts_are_followed_until_the_run_ends(
-    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any, capsys: pytest.CaptureFixture[str]
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Those from now on, each once, as JSON Lines in a pipe: place, time, subject and the event as it stands there."""
     async with in_progress() as bus:
@@ -54,7 +63,11 @@ async def test_facts_are_followed_until_the_run_ends(
 
 
 async def test_without_a_run_what_was_is_read(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
+    life: Life,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """Behind --after, of the kinds and the agent that are named, to its end; without --after there is nothing to do."""
     async with in_progress() as bus:
@@ -74,10 +87,10 @@ async def test_without_a_run_what_was_is_read(
 
 
 async def test_a_line_is_a_line_whatever_it_says(
-    life: Any,
+    life: Life,
     common: CommonOptions,
-    in_progress: Any,
-    publish: Any,
+    in_progress: InProgress,
+    publish: Publish,
     printed: Printed,
     hostile: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +131,7 @@ async def test_what_there_cannot_be_is_a_sentence(common: CommonOptions, options
         await tail.tail(after=0, **options, common=common)
 
 
-async def test_ctrl_c_ends_it(life: Any, home: Home, in_progress: Any, publish: Any) -> None:
+async def test_ctrl_c_ends_it(life: Life, home: Home, in_progress: InProgress, publish: Publish) -> None:
     """At once, without a word; the run goes on."""
     async with in_progress() as bus:
         command = [sys.executable, "-m", "conch.cli.main", "bus", "tail", "--after", "0", "--home", str(home.path)]

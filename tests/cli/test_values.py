@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,9 @@ from conch.cli import values
 from conch.cli.common import CommonOptions
 from conch.errors import UsageError
 from conch.values import BUILTIN, read_values
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Conch
 
 
 def test_what_holds_is_shown(common: CommonOptions, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,7 +33,7 @@ def test_what_holds_is_shown(common: CommonOptions, capsys: pytest.CaptureFixtur
     assert [one["name"] for one in told["guardrails"]] == ["history-stays", "nothing-wiped", "no-keys-told"]
 
 
-def test_a_new_file_is_signed_and_then_holds(conch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_is_signed_and_then_holds(conch: Conch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed is what the settings need; the secret key is the person's own, outside the home."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     file = tmp_path / "values.yaml"
@@ -63,7 +66,7 @@ def test_a_file_that_is_there_is_left_alone(common: CommonOptions, tmp_path: Pat
     assert file.read_text() == "mine"
 
 
-def test_what_cannot_be_read_is_not_signed(conch: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_not_signed(conch: Conch, tmp_path: Path) -> None:
     """It would be refused at the next start."""
     file = tmp_path / "values.yaml"
     file.write_text("guardrails: loud")

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +17,10 @@ from conch.errors import CheckError
 from conch.home import Home
 from conch_schemas import ActionTaken, subject_filter
 from tests.durables import durable
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Kept, Life, Publish
+
 
 Printed = Callable[[], str]
 
@@ -29,7 +33,7 @@ def change(home: Home, sql: str) -> None:
     db.close()
 
 
-async def test_a_whole_chain_holds(filled: Any, common: CommonOptions, printed: Printed) -> None:
+async def test_a_whole_chain_holds(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """A chain that nobody touched is counted and found good."""
     await mark.verify(common=common)
 
@@ -37,7 +41,7 @@ async def test_a_whole_chain_holds(filled: Any, common: CommonOptions, printed: 
 
 
 def test_a_changed_row_is_exit_status_four(
-    filled: Any, home: Home, conch: Callable[..., subprocess.CompletedProcess[str]]
+    filled: Life, home: Home, conch: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     """A mark whose words were changed is named, in one document, with exit status 4."""
     change(home, "UPDATE marks SET body = CAST(replace(body, 'Outcome', 'Income') AS BLOB) WHERE sequence = 4")
@@ -52,7 +56,7 @@ def test_a_changed_row_is_exit_status_four(
 
 
 async def test_a_tail_that_was_cut_off_is_found(
-    filled: Any, home: Home, common: CommonOptions, printed: Printed
+    filled: Life, home: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """Marks missing at the end are missed because their act is there: nothing on the stream excuses them."""
     change(home, "DELETE FROM marks WHERE sequence >= 8")
@@ -63,7 +67,7 @@ async def test_a_tail_that_was_cut_off_is_found(
 
 
 async def test_the_very_last_mark_cut_off_is_found(
-    filled: Any, home: Home, common: CommonOptions, printed: Printed
+    filled: Life, home: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """The mark of a score set is missed like that of an act: what was scored is there."""
     change(home, "DELETE FROM marks WHERE sequence = (SELECT max(sequence) FROM marks)")
@@ -77,7 +81,7 @@ async def test_the_very_last_mark_cut_off_is_found(
     "sql", ["UPDATE marks SET hash = '00' WHERE sequence = 3", "UPDATE marks SET sequence = sequence + 1"]
 )
 async def test_columns_that_no_longer_say_what_the_mark_says_are_found(
-    filled: Any, home: Home, common: CommonOptions, sql: str
+    filled: Life, home: Home, common: CommonOptions, sql: str
 ) -> None:
     """A row is found changed in whichever of its columns."""
     change(home, sql)
@@ -87,7 +91,12 @@ async def test_columns_that_no_longer_say_what_the_mark_says_are_found(
 
 
 async def test_an_act_that_the_witness_has_not_read_is_no_problem(
-    filled: Any, common: CommonOptions, kept: Any, in_progress: Any, publish: Any, printed: Printed
+    filled: Life,
+    common: CommonOptions,
+    kept: Kept,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """During a run the newest act may be stored before it is witnessed: it waits, and nothing is wrong."""
     act = filled.act(3)
@@ -101,7 +110,13 @@ async def test_an_act_that_the_witness_has_not_read_is_no_problem(
 
 
 async def test_a_mark_that_the_store_has_not_read_is_no_problem(
-    filled: Any, home: Home, common: CommonOptions, kept: Any, in_progress: Any, publish: Any, printed: Printed
+    filled: Life,
+    home: Home,
+    common: CommonOptions,
+    kept: Kept,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """A mark that stands on the stream behind the store's place is there."""
     act = filled.act(3)
@@ -116,7 +131,11 @@ async def test_a_mark_that_the_store_has_not_read_is_no_problem(
 
 
 async def test_an_act_that_the_witness_passed_is_a_problem(
-    filled: Any, common: CommonOptions, kept: Any, in_progress: Any, publish: Any
+    filled: Life,
+    common: CommonOptions,
+    kept: Kept,
+    in_progress: InProgress,
+    publish: Publish,
 ) -> None:
     """An act behind the witness's place has to have its mark, on the stream or in the store."""
     act = filled.act(3)

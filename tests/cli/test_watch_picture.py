@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,9 @@ from conch.cli.watch import drawing, picture
 from conch.cli.watch.picture import AgentPicture, CycleRowModel, WatchPicture, means
 from conch.experience import SqliteReader
 from conch_schemas import ExperienceRecorded, NeedsChanged
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Life
 
 
 def _row(cycle: int, revision: int = 1, total: float | None = 0.5) -> CycleRowModel:
@@ -23,7 +26,7 @@ def _experiences(life: Any) -> list[ExperienceRecorded]:
         return list(store.cycles.last("echo", 3))
 
 
-def test_a_cycle_appears_at_its_act_and_is_revised_in_place(filled: Any) -> None:
+def test_a_cycle_appears_at_its_act_and_is_revised_in_place(filled: Life) -> None:
     """First as being scored, then with its total, then with what came late; what is older than that changes nothing."""
     board = WatchPicture(["echo"])
     experience = _experiences(filled)[1]
@@ -43,7 +46,7 @@ def test_a_cycle_appears_at_its_act_and_is_revised_in_place(filled: Any) -> None
     assert (third.total, third.note, third.seq) == (0.75, "4 of 4 scored", 9)
 
 
-def test_what_is_no_news_is_not_drawn(filled: Any) -> None:
+def test_what_is_no_news_is_not_drawn(filled: Life) -> None:
     """The same fact twice, one of another agent, and one of no cycle leave the version as it is."""
     board = WatchPicture(["echo"])
     experience = _experiences(filled)[0]
@@ -76,7 +79,7 @@ def test_rows_are_the_newest_in_order_each_once(cycles: list[tuple[int, int]]) -
         assert row.revision <= max(revision for number, revision in cycles if number == cycle)
 
 
-def test_needs_are_those_of_the_newest_cycle(filled: Any) -> None:
+def test_needs_are_those_of_the_newest_cycle(filled: Life) -> None:
     """One that comes late does not take them back."""
     board = WatchPicture(["echo"])
     newer, older = (fact for cycle in (2, 1) for fact in filled.scores(filled.act(cycle)) if type(fact) is NeedsChanged)
@@ -125,7 +128,7 @@ def test_no_panel_is_wider_than_its_room(width: int, text: str, level: float, to
     assert drawing.headline(board, life, width).cell_len == width
 
 
-def test_hostile_words_are_text(filled: Any) -> None:
+def test_hostile_words_are_text(filled: Life) -> None:
     """Markup stays as it is written; escape sequences are gone."""
     board = WatchPicture(["echo"])
     for experience in _experiences(filled):

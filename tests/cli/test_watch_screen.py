@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.text import Text
@@ -24,6 +24,10 @@ from conch.consumer.group.lag import report_position
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken, ExperienceRecorded, encode, subject_of
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life, Publish
+
 
 WIDE, NARROW = (120, 30), (60, 24)
 FLOOD = 3000
@@ -108,7 +112,11 @@ def stored(life: Any, cycle: int) -> ExperienceRecorded:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_everything_is_on_one_screen(
-    filled: Any, in_progress: Any, until: Any, size: tuple[int, int], publish: Any
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    size: tuple[int, int],
+    publish: Publish,
 ) -> None:
     """Reward, components, needs, the last cycles, lag, alarms and keys, on a wide screen as on a narrow one."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", Agent().answer):
@@ -131,10 +139,10 @@ async def test_everything_is_on_one_screen(
     ],
 )
 async def test_a_small_screen_shows_the_last_cycles_and_the_total(
-    filled: Any,
-    in_progress: Any,
-    until: Any,
-    publish: Any,
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
     size: tuple[int, int],
     cycles: int,
     keys: str,
@@ -157,14 +165,19 @@ async def test_a_small_screen_shows_the_last_cycles_and_the_total(
     assert not any("…" in line and "+0.275" not in line for line in lines[2:])
 
 
-async def test_names_can_be_read_on_a_slim_screen(filled: Any, in_progress: Any, until: Any) -> None:
+async def test_names_can_be_read_on_a_slim_screen(
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
+) -> None:
     """Components and needs stand one beneath the other where both beside each other would be cut."""
     async with in_progress(), watching(filled.home, size=(50, 32)) as (app, _):
         await until(lambda: all(name in shown(app) for name in ("exploration", "execution", "excellence", "curiosity")))
 
 
 async def test_a_screen_that_begins_later_shows_the_same(
-    filled: Any, in_progress: Any, until: Any, publish: Any
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
 ) -> None:
     """What was recorded between the store's last transaction and its own beginning comes from the stream, an act that
     waits for its scores too: no cycle is missing, and the means are those of a screen that has been there all along."""
@@ -190,7 +203,10 @@ async def test_a_screen_that_begins_later_shows_the_same(
 
 
 async def test_a_row_appears_at_the_act_and_gets_its_total(
-    filled: Any, in_progress: Any, until: Any, publish: Any
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
 ) -> None:
     """As being scored, then with its total; a late score is revised in place."""
     recorded = stored(filled, 1).model_copy(update={"cycle": 7, "id": "seven"})
@@ -214,7 +230,9 @@ async def test_a_row_appears_at_the_act_and_gets_its_total(
         assert rows(app)[-1][6] == ""
 
 
-async def test_p_pauses_and_lets_go_on(filled: Any, in_progress: Any, until: Any) -> None:
+async def test_p_pauses_and_lets_go_on(
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
+) -> None:
     """By the agent's own request; where nobody answers that is said."""
     agent = Agent()
     async with in_progress() as bus, watching(filled.home) as (app, pilot):
@@ -231,7 +249,9 @@ async def test_p_pauses_and_lets_go_on(filled: Any, in_progress: Any, until: Any
     assert [one for one in agent.asked if "status" not in one] == ["conch.ctl.echo.pause", "conch.ctl.echo.resume"]
 
 
-async def test_enter_opens_a_cycle_and_its_neighbours(filled: Any, in_progress: Any, until: Any) -> None:
+async def test_enter_opens_a_cycle_and_its_neighbours(
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
+) -> None:
     """The whole story of it; k and j lead to those beside it, escape back."""
     async with in_progress(), watching(filled.home) as (app, pilot):
         await until(lambda: len(rows(app)) == 3)
@@ -250,7 +270,12 @@ async def test_enter_opens_a_cycle_and_its_neighbours(filled: Any, in_progress: 
 
 
 async def test_a_cycle_that_only_the_bus_has_is_told_too(
-    home: Home, life: Any, filled: Any, in_progress: Any, until: Any, publish: Any
+    home: Home,
+    life: Life,
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
 ) -> None:
     """Where the store is on another machine; one that is still being scored says so."""
     recorded = stored(filled, 1).model_copy(update={"cycle": 7, "id": "seven", "thought": "far away"})
@@ -264,7 +289,12 @@ async def test_a_cycle_that_only_the_bus_has_is_told_too(
         await until(lambda: "far away" in shown(app))
 
 
-async def test_hostile_words_do_nothing(filled: Any, in_progress: Any, until: Any, publish: Any) -> None:
+async def test_hostile_words_do_nothing(
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
+) -> None:
     """Markup is shown as it is, escapes and marks that turn the direction are not sent, a line of 60,000 letters is
     cut; in the table as in the story."""
     bad = "[/nope] [bold red]hi[/] \x1b[2J\u202eevil\u2066 " + "x" * 60_000
@@ -294,7 +324,10 @@ def _story(app: WatchApp) -> Text:
 
 
 async def test_the_end_of_a_run_is_said_and_the_next_one_followed(
-    filled: Any, in_progress: Any, until: Any, publish: Any
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
 ) -> None:
     """The bus is gone, and nothing else: what was shown stays, and the next run's cycles come."""
     async with watching(filled.home) as (app, _):
@@ -309,7 +342,12 @@ async def test_the_end_of_a_run_is_said_and_the_next_one_followed(
             assert "the run has ended" not in shown(app)
 
 
-async def test_a_fleet_has_a_table_and_one_is_chosen(filled: Any, in_progress: Any, until: Any, publish: Any) -> None:
+async def test_a_fleet_has_a_table_and_one_is_chosen(
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
+) -> None:
     """Each agent with its state and its last total; enter shows that one's cycles, p pauses it alone."""
     agent = Agent("echo", "nova")
     act = filled.act(3)
@@ -331,7 +369,10 @@ async def test_a_fleet_has_a_table_and_one_is_chosen(filled: Any, in_progress: A
 
 
 async def test_a_flood_leaves_the_screen_alive(
-    filled: Any, in_progress: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Thousands of events at once: it is drawn a few times, not thousands of times, keys are heard meanwhile, and the
     newest is there in the end."""
@@ -363,7 +404,11 @@ async def _flood(bus: Bus, life: Any, count: int) -> None:
 
 
 async def test_what_is_far_behind_is_passed_over(
-    filled: Any, in_progress: Any, until: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+    filled: Life,
+    in_progress: InProgress,
+    until: Callable[..., Awaitable[None]],
+    publish: Publish,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where more waits than can be read the newest is shown, with how much was left out."""
     monkeypatch.setattr(source, "BEHIND", 50)
@@ -378,7 +423,7 @@ async def test_what_is_far_behind_is_passed_over(
         await until(lambda: "events came too fast to be shown" in shown(app))
 
 
-async def test_q_ends_it(filled: Any, in_progress: Any, until: Any) -> None:
+async def test_q_ends_it(filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]) -> None:
     """From the first screen; from a story it leads back first."""
     async with in_progress(), watching(filled.home) as (app, pilot):
         await until(lambda: len(rows(app)) == 3)

@@ -14,11 +14,15 @@ import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.home import Home
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Life
+
 
 PATIENCE = 60.0
 
@@ -97,7 +101,7 @@ async def terminal(home: Home, **environment: str) -> AsyncIterator[Terminal]:
 
 
 @pytest.mark.parametrize("end", ["q", "ctrl+c", "SIGTERM"])
-async def test_the_terminal_is_as_it_was(filled: Any, in_progress: Any, end: str) -> None:
+async def test_the_terminal_is_as_it_was(filled: Life, in_progress: InProgress, end: str) -> None:
     """The screen is drawn, and whatever ends it leaves the terminal as it was found, with exit status 0."""
     async with in_progress(), terminal(filled.home) as watched:
         await watched.shows(b"component: last, mean")
@@ -117,7 +121,9 @@ async def test_the_terminal_is_as_it_was(filled: Any, in_progress: Any, end: str
 
 
 @pytest.mark.parametrize("signals", [[], [signal.SIGTERM], [signal.SIGHUP]])
-async def test_a_terminal_that_closes_ends_it(filled: Any, in_progress: Any, signals: list[signal.Signals]) -> None:
+async def test_a_terminal_that_closes_ends_it(
+    filled: Life, in_progress: InProgress, signals: list[signal.Signals]
+) -> None:
     """Though nobody tells it, and though it still draws; with a signal after that as well."""
     async with in_progress(), terminal(filled.home) as watched:
         await watched.shows(b"+0.275")
@@ -129,7 +135,9 @@ async def test_a_terminal_that_closes_ends_it(filled: Any, in_progress: Any, sig
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-async def test_a_terminal_that_takes_nothing_holds_up_no_end(filled: Any, in_progress: Any, number: int) -> None:
+async def test_a_terminal_that_takes_nothing_holds_up_no_end(
+    filled: Life, in_progress: InProgress, number: int
+) -> None:
     """Whoever writes to it waits for ever; a signal ends the process all the same."""
     async with in_progress(), terminal(filled.home) as watched:
         await watched.shows(b"+0.275")

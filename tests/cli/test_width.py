@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.cells import cell_len
@@ -22,6 +22,10 @@ from conch.cli.reward.compare import compare
 from conch.consumer import follow
 from conch_schemas import RewardAssigned, Score
 from tests.cli.conftest import Kept, Life
+
+if TYPE_CHECKING:
+    from conch.home import Home
+
 
 Printed = Callable[[], str]
 WIDTH = 80
@@ -80,7 +84,7 @@ async def test_in_a_pipe_a_fact_is_a_line(common: CommonOptions, printed: Printe
 
 
 @pytest.mark.usefixtures("wordy")
-def test_a_real_terminal_is_asked_how_wide_it_is(home: Any) -> None:
+def test_a_real_terminal_is_asked_how_wide_it_is(home: Home) -> None:
     """Not the variable COLUMNS: most shells do not hand it on."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,10 @@ from conch.consumer.plugins import pipeline
 from conch.consumer.plugins.pipeline import PipelinedRuleWorker
 from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, Cut, Outcome, Score
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct
+
 
 HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n    "
 
@@ -38,7 +42,7 @@ async def all_of(one: PipelinedRuleWorker, acts: Sequence[ActionTaken]) -> list[
     return [score for _, score in told]
 
 
-async def test_many_at_once_are_scored_as_one_by_one(make: Any, act: Any) -> None:
+async def test_many_at_once_are_scored_as_one_by_one(make: Callable[..., PipelinedRuleWorker], act: MakeAct) -> None:
     """Values, errors, and what ended the process: each act has its own score, and nobody else's."""
     one = make(
         "n = action.cycle\n"
@@ -57,7 +61,9 @@ async def test_many_at_once_are_scored_as_one_by_one(make: Any, act: Any) -> Non
     assert "status 5" in together[69].explanation
 
 
-async def test_a_process_that_is_begun_anew_on_the_way_is_so_for_many_too(make: Any, act: Any) -> None:
+async def test_a_process_that_is_begun_anew_on_the_way_is_so_for_many_too(
+    make: Callable[..., PipelinedRuleWorker], act: MakeAct
+) -> None:
     """A rule that leaves threads behind: the act that has too many is an error, the next ones are scored anew."""
     body = "import threading\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\nreturn 0.5"
     one = make(body, memory_mib=16_384)  # each thread reserves much and takes little
@@ -69,7 +75,7 @@ async def test_a_process_that_is_begun_anew_on_the_way_is_so_for_many_too(make: 
     assert scores[64].status == "error"
 
 
-async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:
+async def test_the_time_of_each_act_is_its_own(make: Callable[..., PipelinedRuleWorker], act: MakeAct) -> None:
     """Ten that take long are in time where each of them is; the one that never ends is late, and no other."""
     one = make("time.sleep(0.15)\nwhile action.cycle == 12: pass\nreturn 0.5", timeout=0.6)
 
@@ -79,7 +85,9 @@ async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:
     assert [score.status for score in scores] == ["scored"] * 11 + ["timeout"] + ["scored"] * 2
 
 
-async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_acts_do_not_pile_up(
+    make: Callable[..., PipelinedRuleWorker], act: MakeAct, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No more of them is on its way than the room there is; one larger than that goes alone."""
     monkeypatch.setattr(pipeline, "AHEAD_BYTES", 150_000)
     one = make("return len(action.outcome.output.text) / 1_000_000")
@@ -107,7 +115,9 @@ async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytes
     assert most == 2
 
 
-async def test_a_file_that_cannot_be_loaded_is_an_error_of_each(make: Any, act: Any) -> None:
+async def test_a_file_that_cannot_be_loaded_is_an_error_of_each(
+    make: Callable[..., PipelinedRuleWorker], act: MakeAct
+) -> None:
     """Nothing hangs; every act says why."""
     one = make("pass")
     Path(one._rule.origin).write_text("raise RuntimeError('now broken')\n")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.consumer import ConsumerSpec, follow
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event, encode, subject_of
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until, World
+    from tests.consumer.conftest import Facts, Publish, Run
 
 
 def reflected(action: ActionTaken) -> Event:
@@ -16,7 +21,7 @@ def reflected(action: ActionTaken) -> Event:
 
 
 async def test_a_handler_of_batches_is_given_many_at_once(
-    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """All agents' together, each agent's in order, no more than it asked for; what it returns is published."""
     given: list[list[tuple[str, int]]] = []
@@ -39,7 +44,7 @@ async def test_a_handler_of_batches_is_given_many_at_once(
 
 @pytest.mark.parametrize("waits", [False, True])
 async def test_one_bad_event_of_a_batch_is_found_and_set_aside(
-    waits: bool, bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    waits: bool, bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """The batch is tried again, then each event by itself: the others are handled, once each."""
 
@@ -63,7 +68,7 @@ async def test_one_bad_event_of_a_batch_is_found_and_set_aside(
 
 
 async def test_an_event_that_comes_twice_in_a_batch_is_handled_once(
-    world: Any, act: Any, run: Any, publish: Any, until: Any
+    world: World, act: MakeAct, run: Run, publish: Publish, until: Until
 ) -> None:
     """Its repetition is counted."""
     given: list[int] = []

@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,12 @@ from conch.bus.checkpoints import position_key
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer.runtime import ownership
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, encode, subject_of
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until, World
+    from tests.consumer.conftest import Facts, Publish, Run
+
 
 Handle = Callable[[ActionTaken], Awaitable[Any]]
 
@@ -49,7 +55,7 @@ async def place(bus: Any) -> int:
 
 
 async def test_what_follows_is_on_the_bus_while_an_earlier_event_is_still_worked_on(
-    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """Of one agent too, also behind more than are in hand at once; acknowledged is only what lies before it."""
     handle = Gates(3)
@@ -76,7 +82,7 @@ async def _at(bus: Any, least: int) -> bool:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_whatever_dies_each_consequence_is_said_once(
-    seed: int, world: Any, act: Any, publish: Any, facts: Any, until: Any
+    seed: int, world: World, act: MakeAct, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """Cut off again and again, whatever came before its elders is not said again, and nothing is left out."""
     draw, most = random.Random(seed), 40
@@ -110,7 +116,7 @@ def _came(runtime: ConsumerRuntime, some: int, end: int) -> bool:
 
 
 async def test_cut_off_what_overtook_is_handled_again_and_not_said_again(
-    world: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    world: World, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """The place did not pass the slow one, so that it is not lost; its fellows' ids stand on the stream already."""
     handle = Gates(1)
@@ -137,7 +143,9 @@ async def test_cut_off_what_overtook_is_handled_again_and_not_said_again(
         assert (len(said), runtime.tally.duplicates) == (3, 2)
 
 
-async def test_no_more_is_in_hand_than_was_asked_for(bus: Any, act: Any, run: Any, publish: Any, until: Any) -> None:
+async def test_no_more_is_in_hand_than_was_asked_for(
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
+) -> None:
     """The rest waits on the stream; one that is done makes room for the next."""
     handle = Gates(*range(1, 8))
     async with run(bus, beside(handle, at_once=3)) as runtime:
@@ -154,7 +162,7 @@ async def test_no_more_is_in_hand_than_was_asked_for(bus: Any, act: Any, run: An
 
 
 async def test_one_that_fails_is_tried_again_alone(
-    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """The others go on meanwhile; at last there is a letter about it, and it is acknowledged."""
 
@@ -175,7 +183,7 @@ async def test_one_that_fails_is_tried_again_alone(
 
 
 async def test_events_that_fail_at_the_same_moment_have_each_its_own_reason(
-    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead letter waits for the check of the position; another event that fails meanwhile does not change it."""
     monkeypatch.setattr(ownership, "SURE_SECONDS", -1.0)
@@ -198,7 +206,7 @@ async def test_events_that_fail_at_the_same_moment_have_each_its_own_reason(
 
 
 async def test_an_event_that_comes_again_while_it_is_in_hand_is_handled_once(
-    world: Any, act: Any, run: Any, publish: Any, until: Any
+    world: World, act: MakeAct, run: Run, publish: Publish, until: Until
 ) -> None:
     """Its repetition is counted."""
     handle = Gates(1)
@@ -215,7 +223,7 @@ async def test_an_event_that_comes_again_while_it_is_in_hand_is_handled_once(
 
 @pytest.mark.parametrize("waiting", [0, 1])
 async def test_shutting_down_with_full_hands_finishes_those_and_takes_no_more(
-    waiting: int, bus: Any, act: Any, run: Any, publish: Any, until: Any
+    waiting: int, bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
 ) -> None:
     """Whether more waits on the stream or nothing does; its place is behind what was in hand."""
     handle = Gates(1, 2)
@@ -232,7 +240,7 @@ async def test_shutting_down_with_full_hands_finishes_those_and_takes_no_more(
 
 
 async def test_one_that_lost_its_place_meanwhile_says_nothing(
-    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What took so long that another copy has taken over is said by that one alone."""
     handle = Gates(1)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,11 @@ from conch.consumer.plugins.rule_process import rule_consumer
 from conch.processes.messages import ConsumerDown, ConsumerReport
 from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, RewardAssigned, WeightsSet, encode, subject_of
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts
+
 
 HEAD = (
     "import os, time\nfrom conch import rule\nfrom pydantic import BaseModel\n"
@@ -71,7 +76,7 @@ class Town:
 
 
 @pytest.fixture
-async def town(until: Any, facts: Any) -> AsyncIterator[Town]:
+async def town(until: Until, facts: Facts) -> AsyncIterator[Town]:
     """A town that lives on a bus in memory."""
     async with living(until, facts) as made:
         yield made
@@ -103,7 +108,7 @@ async def living(until: Any, facts: Any) -> AsyncIterator[Town]:
                 await one.worker.close()
 
 
-async def test_a_rule_changes_between_two_acts(town: Town, act: Any) -> None:
+async def test_a_rule_changes_between_two_acts(town: Town, act: MakeAct) -> None:
     """Its function and its version, in the same consumer: each act is scored once."""
     acts = [act(cycle) for cycle in range(1, 4)]
     town.want(plain(0.25))
@@ -120,7 +125,7 @@ async def test_a_rule_changes_between_two_acts(town: Town, act: Any) -> None:
     assert len(await town.facts(town.bus, RewardAssigned)) == 3
 
 
-async def test_a_rule_that_goes_scores_what_was_done_in_its_time(town: Town, act: Any, tmp_path: Path) -> None:
+async def test_a_rule_that_goes_scores_what_was_done_in_its_time(town: Town, act: MakeAct, tmp_path: Path) -> None:
     """The acts before the weight set without it are waited for; those behind it are none of its."""
     acts, go = [act(cycle) for cycle in (1, 2, 3)], tmp_path / "go"
     town.want(plain(wait=f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"), plain(0.75, "other"))
@@ -137,7 +142,7 @@ async def test_a_rule_that_goes_scores_what_was_done_in_its_time(town: Town, act
     assert [(one.causation_id, one.scores[0].value) for one in said] == [(one.id, 0.25) for one in acts[:2]]
 
 
-async def test_a_rule_that_comes_back_before_it_is_gone_stays(town: Town, act: Any, tmp_path: Path) -> None:
+async def test_a_rule_that_comes_back_before_it_is_gone_stays(town: Town, act: MakeAct, tmp_path: Path) -> None:
     """Wanted, unwanted, wanted while it works: every act is scored once."""
     acts, go = [act(cycle) for cycle in (1, 2)], tmp_path / "go"
     slow = plain(wait=f"while not os.path.exists({str(go)!r}): time.sleep(0.01)")
@@ -154,7 +159,7 @@ async def test_a_rule_that_comes_back_before_it_is_gone_stays(town: Town, act: A
     assert (await town.said(acts[1])).version == "2"
 
 
-async def test_a_rule_becomes_one_of_another_kind(town: Town, act: Any) -> None:
+async def test_a_rule_becomes_one_of_another_kind(town: Town, act: MakeAct) -> None:
     """One that carries a state where one carried nothing: nothing is left out or scored twice."""
     acts = [act(cycle) for cycle in range(1, 4)]
     town.want(plain(0.25))
@@ -167,7 +172,7 @@ async def test_a_rule_becomes_one_of_another_kind(town: Town, act: Any) -> None:
     assert len(await town.facts(town.bus, RewardAssigned)) == 3
 
 
-async def test_a_rule_that_cannot_read_its_state_is_back_once_it_can(town: Town, act: Any) -> None:
+async def test_a_rule_that_cannot_read_its_state_is_back_once_it_can(town: Town, act: MakeAct) -> None:
     """It is left down with one sentence, its neighbour scores on; the file mended, it scores what waited."""
     acts = [act(cycle) for cycle in (1, 2)]
     town.want(fold(0.25), plain(0.75, "other"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,9 +18,14 @@ from conch.errors import FencedError
 from conch_schemas import CycleReflected
 from tests.consumer.conftest import Alone, has, seen
 
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until, World
+    from tests.consumer.conftest import Facts, MakeFold, Publish, Run
+
 
 async def test_two_copies_of_a_fold_never_fork_its_state(
-    world: Any, act: Any, fold: Any, publish: Any, facts: Any, until: Any
+    world: World, act: MakeAct, fold: MakeFold, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """The copy that was taken over stops with FencedError; the state is that of one."""
     async with world.bus() as bus:
@@ -45,7 +50,14 @@ async def test_two_copies_of_a_fold_never_fork_its_state(
 
 
 async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
-    bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus,
+    act: MakeAct,
+    fold: MakeFold,
+    run: Run,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other was just writing its states: this one begins again from those, and is not fenced itself."""
     async with run(bus, fold()) as first:
@@ -65,7 +77,14 @@ async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
 
 
 async def test_a_shared_consumer_that_was_overtaken_takes_its_place_anew_and_passes_over_nothing(
-    bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus,
+    act: MakeAct,
+    fold: MakeFold,
+    run: Run,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With two events handled that are in no written state: they are handled again from the state that is there."""
     async with run(bus, fold()) as first:
@@ -112,7 +131,9 @@ def _meanwhile(bus: Any, call: Any) -> Any:
     return called
 
 
-async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: Any, publish: Any, until: Any) -> None:
+async def test_a_write_of_another_copy_stops_this_one(
+    bus: Bus, act: MakeAct, fold: MakeFold, publish: Publish, until: Until
+) -> None:
     """The bucket's compare-and-set is the fence, whoever reads."""
     task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
     await publish(bus, act(1))
@@ -127,7 +148,13 @@ async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: 
 
 
 async def test_a_worker_that_stood_still_says_nothing_once_its_place_is_taken(
-    bus: Any, act: Any, fold: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus,
+    act: MakeAct,
+    fold: MakeFold,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It looks before it says anything, when it has not been sure of its place for a while."""
     monkeypatch.setattr(ownership, "SURE_SECONDS", -1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +25,12 @@ from conch_schemas import (
 )
 from tests.consumer.conftest import Alone, seen
 
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts, Handle, MakeFold, Publish, Run
+
+
 MEASURED = {
     "fingerprint": "f",
     "skill": "reflect",
@@ -40,7 +46,7 @@ MEASURED = {
 
 
 async def test_a_failing_event_is_tried_again_and_the_agents_next_one_waits(
-    bus: Any, act: Any, run: Any, publish: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
 ) -> None:
     """Back-off holds up that agent alone; then it succeeds and everything goes on."""
     tried: list[tuple[str, int]] = []
@@ -61,7 +67,7 @@ async def test_a_failing_event_is_tried_again_and_the_agents_next_one_waits(
 
 
 async def test_after_the_last_try_there_is_a_letter_and_the_consumer_goes_on(
-    bus: Any, act: Any, fold: Any, counting: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, fold: MakeFold, counting: Handle, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """The letter says which event, by whom, why, after how many tries, and holds its bytes."""
 
@@ -87,7 +93,7 @@ async def test_after_the_last_try_there_is_a_letter_and_the_consumer_goes_on(
 @pytest.mark.parametrize("whose", ["reward", "another", "rule-liar"])
 @pytest.mark.parametrize("kind", [RewardAssigned, NoveltyMeasured])
 async def test_a_score_in_anothers_name_becomes_a_letter(
-    whose: str, kind: Any, bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    whose: str, kind: Any, bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """Whoever scores says so: nobody buys a part that another one scores. In its own name it may."""
 
@@ -109,7 +115,7 @@ async def test_a_score_in_anothers_name_becomes_a_letter(
 
 @pytest.mark.parametrize("what", ["garbage", "empty", "NUL", "huge", "deep", "another's", "another kind", "no agent"])
 async def test_what_cannot_be_decoded_becomes_a_letter_at_once(
-    what: str, bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any
+    what: str, bus: Bus, act: MakeAct, fold: MakeFold, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """It is not tried, nothing else stops, and there is one letter about it."""
     subject = subject_of(act(1))
@@ -139,7 +145,7 @@ async def test_what_cannot_be_decoded_becomes_a_letter_at_once(
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), RecursionError("deep")])
 async def test_whatever_a_handler_raises_is_its_failure_alone(
-    error: BaseException, bus: Any, act: Any, run: Any, publish: Any, until: Any
+    error: BaseException, bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
 ) -> None:
     """Exiting and cancelling too: it is tried again, becomes a letter, and the consumer goes on."""
 
@@ -157,7 +163,7 @@ async def test_whatever_a_handler_raises_is_its_failure_alone(
 
 @pytest.mark.parametrize("result", ["text", 3, object()])
 async def test_what_is_no_event_is_a_failure(
-    result: object, bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    result: object, bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """A consumer returns events; anything else becomes a letter that says so."""
     async with run(bus, ConsumerSpec("odd", "1", (ActionTaken,), lambda _: [result], tries=1)) as runtime:
@@ -169,7 +175,7 @@ async def test_what_is_no_event_is_a_failure(
 
 
 async def test_a_fold_that_returns_no_state_of_its_own_is_a_failure(
-    bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, fold: MakeFold, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """It is found where it happens, not when the state is written."""
     async with run(bus, fold(lambda state, _: ({"cycles": ()}, None), tries=1)) as runtime:
@@ -181,7 +187,7 @@ async def test_a_fold_that_returns_no_state_of_its_own_is_a_failure(
 
 
 async def test_a_letter_about_a_letter_is_not_written(
-    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """A consumer of letters that fails on each would otherwise write them without end."""
 
@@ -197,7 +203,7 @@ async def test_a_letter_about_a_letter_is_not_written(
 
 
 async def test_a_bus_that_refuses_is_no_failure_of_the_handler(
-    bus: Any, act: Any, fold: Any, publish: Any, facts: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, act: MakeAct, fold: MakeFold, publish: Publish, facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`run` raises; no letter blames the event, and it is handled the next time."""
     await publish(bus, act(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,10 @@ from conch.consumer.host import HostedConsumer, host
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.processes.messages import ConsumerBroke, ConsumerDown
 from conch.retry import MOST_RESTARTS, Backoff
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+
 
 hosting = importlib.import_module("conch.consumer.host")  # its package offers a function of this name
 
@@ -34,7 +38,7 @@ class Breaking:
 
 @pytest.mark.parametrize("often", [MOST_RESTARTS - 1, MOST_RESTARTS, 1000])
 async def test_one_that_breaks_again_and_again_is_left_down(
-    bus: Any, monkeypatch: pytest.MonkeyPatch, often: int
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, often: int
 ) -> None:
     """The fifth time in a minute: that is said with the reason, and it is not up; its neighbour is; once less and so is
     it."""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -16,6 +16,10 @@ from conch.consumer.plugins import namespace
 from conch.consumer.plugins.rule_process import RuleWorker
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.rules import RuleInfo
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+
 
 HEAD = "from conch import rule\nimport os, signal, subprocess, sys, time\n@rule()\ndef tested(action):\n    "
 PLANTED = {
@@ -56,7 +60,7 @@ needs_namespaces = pytest.mark.skipif(namespace.why_none() is not None, reason=f
 
 
 @needs_namespaces
-async def test_a_rule_signals_its_own_processes_alone(tmp_path: Path, act: Any) -> None:
+async def test_a_rule_signals_its_own_processes_alone(tmp_path: Path, act: MakeAct) -> None:
     """Neither its parent's nor any other's: it finds none of them, and no signal reaches them."""
     bystander = subprocess.Popen(["sleep", "600"])
     one = rule_of(
@@ -80,7 +84,7 @@ async def test_a_rule_signals_its_own_processes_alone(tmp_path: Path, act: Any) 
 
 
 @needs_namespaces
-async def test_a_daemon_without_an_environment_ends_with_its_rule(tmp_path: Path, act: Any, until: Any) -> None:
+async def test_a_daemon_without_an_environment_ends_with_its_rule(tmp_path: Path, act: MakeAct, until: Until) -> None:
     """Whatever it took to hide: a session of its own, no variable, no parent."""
     mark = f"{tmp_path}/daemon"
     one = rule_of(
@@ -102,7 +106,7 @@ async def test_a_daemon_without_an_environment_ends_with_its_rule(tmp_path: Path
 
 
 @needs_namespaces
-async def test_files_and_network_are_as_without(tmp_path: Path, act: Any) -> None:
+async def test_files_and_network_are_as_without(tmp_path: Path, act: MakeAct) -> None:
     """A rule reads and writes files, and connects to what listens on this machine."""
     body = (
         "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
@@ -120,7 +124,7 @@ async def test_files_and_network_are_as_without(tmp_path: Path, act: Any) -> Non
 
 @pytest.mark.usefixtures("forgotten")
 async def test_without_bubblewrap_rules_score_all_the_same(
-    tmp_path: Path, act: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, act: MakeAct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there is none, or it may not make namespaces; why is told."""
     one = rule_of(tmp_path, "return 0.5")

@@ -7,7 +7,7 @@ import json
 import random
 import uuid
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +20,14 @@ from conch.errors import ContractError
 from conch_schemas import CycleReflected, encode, subject_of
 from tests.consumer.conftest import Alone, seen
 
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until, World
+    from tests.consumer.conftest import Facts, MakeFold, Pace, Publish, Run
+
 
 async def test_a_repetition_that_the_server_has_forgotten_is_counted_not_applied(
-    world: Any, act: Any, fold: Any, pace: Any, run: Any, publish: Any, until: Any
+    world: World, act: MakeAct, fold: MakeFold, pace: Pace, run: Run, publish: Publish, until: Until
 ) -> None:
     """The same event stands twice on the stream; the fold takes it once, also when a restart lies between."""
     async with world.bus() as bus:
@@ -38,14 +43,14 @@ async def test_a_repetition_that_the_server_has_forgotten_is_counted_not_applied
 
 
 async def test_a_consequence_that_the_server_has_forgotten_is_not_published_twice(
-    world: Any,
-    act: Any,
-    fold: Any,
-    pace: Any,
-    run: Any,
-    publish: Any,
-    facts: Any,
-    until: Any,
+    world: World,
+    act: MakeAct,
+    fold: MakeFold,
+    pace: Pace,
+    run: Run,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Position and state are lost, everything is handled again: what stands on the stream is found there."""
@@ -69,7 +74,7 @@ async def test_a_consequence_that_the_server_has_forgotten_is_not_published_twic
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_whatever_dies_the_fold_ends_as_if_nothing_had(
-    seed: int, world: Any, act: Any, fold: Any, pace: Any, publish: Any, facts: Any, until: Any
+    seed: int, world: World, act: MakeAct, fold: MakeFold, pace: Pace, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """Cut off again and again at any moment, it takes each event once, in order, and says each consequence once."""
     draw, agents, done = random.Random(seed), ("echo", "delta", "gamma"), 0
@@ -102,7 +107,7 @@ def _handled(runtime: ConsumerRuntime, count: int) -> bool:
 
 @pytest.mark.parametrize("bad", [b"garbage", b"[]", b'{"seq":1,"epoch":"x","state":{"cycles":"no"}}'])
 async def test_a_state_that_cannot_be_read_is_not_guessed(
-    bad: bytes, bus: Any, act: Any, fold: Any, publish: Any
+    bad: bytes, bus: Bus, act: MakeAct, fold: MakeFold, publish: Publish
 ) -> None:
     """The consumer ends with a sentence that says what to do; the state stays as it is."""
     await bus.put(state_key("count", "echo"), bad, revision=0)
@@ -116,7 +121,7 @@ async def test_a_state_that_cannot_be_read_is_not_guessed(
 
 
 @pytest.mark.parametrize("bad", [b"garbage", b"[]", b'{"seq":"many","epoch":"x"}'])
-async def test_a_position_that_cannot_be_read_is_not_guessed(bad: bytes, bus: Any, fold: Any) -> None:
+async def test_a_position_that_cannot_be_read_is_not_guessed(bad: bytes, bus: Bus, fold: MakeFold) -> None:
     """The same for the position."""
     await bus.put(position_key("count"), bad, revision=0)
 
@@ -126,7 +131,7 @@ async def test_a_position_that_cannot_be_read_is_not_guessed(bad: bytes, bus: An
 
 
 async def test_a_reset_consumer_begins_at_the_start(
-    bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, fold: MakeFold, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """With the state it was born with; what it said before is not said twice."""
     async with run(bus, fold()) as runtime:
@@ -143,7 +148,7 @@ async def test_a_reset_consumer_begins_at_the_start(
 
 
 async def test_a_snapshot_says_of_no_event_that_it_is_handled_before_its_state_is_written(
-    act: Any, fold: Any, publish: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    act: MakeAct, fold: MakeFold, publish: Publish, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An act is handled while the states are being written, then everything dies: it is folded the next time."""
 
@@ -188,7 +193,7 @@ async def test_a_snapshot_says_of_no_event_that_it_is_handled_before_its_state_i
         b"[" * 100_000,
     ],
 )
-async def test_a_place_that_is_none_is_one_sentence(bad: bytes, bus: Any, fold: Any) -> None:
+async def test_a_place_that_is_none_is_one_sentence(bad: bytes, bus: Bus, fold: MakeFold) -> None:
     """Whatever is wrong with it: the consumer is named, and what to do."""
     epoch = (await bus.state()).epoch
     await bus.put(position_key("count"), bad.replace(b'"E"', json.dumps(epoch).encode()), revision=0)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +25,11 @@ from conch.consumer.process import plugin
 from conch.processes.messages import ChildStart, ConsumerDown, ConsumerNote, ConsumerReport
 from conch.retry import Backoff
 from conch_schemas import ActionTaken, AlarmRaised, CycleReflected
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.consumer.conftest import Facts, Publish
+
 
 hosting_module = importlib.import_module("conch.consumer.host")  # its package offers a function of this name
 
@@ -175,7 +180,13 @@ async def reflections(bus: Bus, facts: Callable[..., Any]) -> list[str]:
 
 
 async def test_a_plug_in_asks_side_by_side_with_what_it_opened(
-    bus: Bus, tmp_path: Path, act: Act, publish: Any, facts: Any, until: Any, plugins: Any
+    bus: Bus,
+    tmp_path: Path,
+    act: Act,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    plugins: Callable[..., tuple[Plugin, ...]],
 ) -> None:
     """`setup` is called with the settings before the first event, `at_once` events wait for each other, what was before
     the weights is passed over, and `close` is called at the end."""
@@ -197,7 +208,13 @@ async def _count(bus: Bus, facts: Any, number: int) -> bool:
 
 
 async def test_a_fold_of_a_plug_in_begins_with_a_state_of_the_settings(
-    bus: Bus, tmp_path: Path, act: Act, publish: Any, facts: Any, until: Any, plugins: Any
+    bus: Bus,
+    tmp_path: Path,
+    act: Act,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    plugins: Callable[..., tuple[Plugin, ...]],
 ) -> None:
     """And goes on with the state that it left, when it is started again."""
     for cycle in (1, 2):
@@ -209,7 +226,13 @@ async def test_a_fold_of_a_plug_in_begins_with_a_state_of_the_settings(
 
 
 async def test_a_plug_in_takes_a_batch_with_what_setup_returned(
-    bus: Bus, tmp_path: Path, act: Act, publish: Any, facts: Any, until: Any, plugins: Any
+    bus: Bus,
+    tmp_path: Path,
+    act: Act,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    plugins: Callable[..., tuple[Plugin, ...]],
 ) -> None:
     """The value comes behind the list."""
     for cycle in range(3):
@@ -222,7 +245,13 @@ async def test_a_plug_in_takes_a_batch_with_what_setup_returned(
 
 
 async def test_a_plug_in_runs_once_for_each_instance(
-    bus: Bus, tmp_path: Path, act: Act, publish: Any, facts: Any, until: Any, plugins: Any
+    bus: Bus,
+    tmp_path: Path,
+    act: Act,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    plugins: Callable[..., tuple[Plugin, ...]],
 ) -> None:
     """Of those that the settings name, under a name and with a position of its own; and where they name what it is
     enabled by."""
@@ -239,7 +268,7 @@ async def test_a_plug_in_runs_once_for_each_instance(
 
 
 async def test_a_service_of_a_plug_in_schedules_its_own_work_and_answers(
-    bus: Bus, tmp_path: Path, until: Any, plugins: Any
+    bus: Bus, tmp_path: Path, until: Until, plugins: Callable[..., tuple[Plugin, ...]]
 ) -> None:
     """It is told apart from a consumer that is shared, and says what it publishes and answers."""
     [clock] = plugins(SERVICE)
@@ -263,7 +292,13 @@ async def test_a_service_of_a_plug_in_schedules_its_own_work_and_answers(
     ],
 )
 async def test_a_setup_that_fails_leaves_the_consumer_down_with_the_reason(
-    bus: Bus, tmp_path: Path, plugins: Any, until: Any, monkeypatch: pytest.MonkeyPatch, raises: str, why: str
+    bus: Bus,
+    tmp_path: Path,
+    plugins: Callable[..., tuple[Plugin, ...]],
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+    raises: str,
+    why: str,
 ) -> None:
     """At once where the settings are wrong, else after it was tried again; the others of the process run on."""
     monkeypatch.setattr(hosting_module, "CONSUMER", Backoff((0.0,)))

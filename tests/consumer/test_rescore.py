@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,10 @@ from conch.errors import ConchError
 from conch.experience import MemoryStore, ScoredSince, UnscoredActs
 from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, subject_filter
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct
+
 
 EVERYTHING = ScoredSince()
 
@@ -47,7 +51,7 @@ class Breaking(MemoryBus):
 
 
 @pytest.fixture
-def store(act: Any) -> Iterator[MemoryStore]:
+def store(act: MakeAct) -> Iterator[MemoryStore]:
     """Forty acts of one agent, thirty of another."""
     with MemoryStore() as opened:
         acts = [act(cycle, "echo") for cycle in range(40)] + [act(cycle, "fox") for cycle in range(30)]
@@ -108,7 +112,7 @@ COUNT = COUNT.replace("@rule()", "@rule(state=Seen)")
 WINDOW = "@rule(window=5)\ndef last(actions):\n    return sum(one.cycle for one in actions) / 1000\n"
 
 
-async def test_the_past_is_scored_as_the_live_rule_would(store: Any, plugin: Any) -> None:
+async def test_the_past_is_scored_as_the_live_rule_would(store: MemoryStore, plugin: Callable[[str], RuleInfo]) -> None:
     """Every act once, with the very id that the rule's consumer gives; so what was scored live is not doubled."""
     one = plugin(TONE)
     spec, worker = rule_consumer(one, timeout=10, memory_mib=512)
@@ -125,7 +129,9 @@ async def test_the_past_is_scored_as_the_live_rule_would(store: Any, plugin: Any
     assert [by_cause[act.id].scores[0].value for act in acts] == [act.cycle / 100 for act in acts]
 
 
-async def test_what_has_a_score_of_the_version_is_left_as_it_is(store: Any, plugin: Any) -> None:
+async def test_what_has_a_score_of_the_version_is_left_as_it_is(
+    store: MemoryStore, plugin: Callable[[str], RuleInfo]
+) -> None:
     """By the store's rows, and by what stands on the stream behind them; another version is scored beside it."""
     one = plugin(TONE)
     async with MemoryBus() as bus:
@@ -150,7 +156,7 @@ def pure(action: ActionTaken) -> RewardAssigned:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_broken_off_anywhere_it_goes_on(store: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broken_off_anywhere_it_goes_on(store: MemoryStore, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever of the last publish came through and was read since: in the end each act has one score."""
     monkeypatch.setattr(PureConsumerBackfill, "most", 7)
     dice, journal, applied = random.Random(seed), MemoryJournal(), 0
@@ -176,7 +182,7 @@ async def test_broken_off_anywhere_it_goes_on(store: Any, seed: int, monkeypatch
     assert len(ids) == len(set(ids)) == 70
 
 
-async def test_a_built_in_scorer_under_a_version_of_its_own(store: Any) -> None:
+async def test_a_built_in_scorer_under_a_version_of_its_own(store: MemoryStore) -> None:
     """Event, scores and id name that version, so that it stands beside the one it was scored with live."""
     one: Any = SimpleNamespace(name="tone", version="4")
     spec = ConsumerSpec("tone", "3", (ActionTaken,), pure)
@@ -191,7 +197,7 @@ async def test_a_built_in_scorer_under_a_version_of_its_own(store: Any) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [(COUNT, [0.39, 0.4]), (WINDOW, [0.18, 0.185])])
 async def test_a_rule_that_goes_by_what_came_before_begins_at_the_first_act(
-    store: Any, plugin: Any, text: str, expected: list[float]
+    store: MemoryStore, plugin: Callable[[str], RuleInfo], text: str, expected: list[float]
 ) -> None:
     """Only what is asked for is published, with what every act before it has left; each agent's by itself."""
     one = plugin(text)
@@ -203,7 +209,9 @@ async def test_a_rule_that_goes_by_what_came_before_begins_at_the_first_act(
     assert [event.scores[0].value for event in events] == pytest.approx(expected)
 
 
-async def test_a_rule_that_does_harm_harms_its_own_scores_alone(store: Any, plugin: Any) -> None:
+async def test_a_rule_that_does_harm_harms_its_own_scores_alone(
+    store: MemoryStore, plugin: Callable[[str], RuleInfo]
+) -> None:
     """An error is a score too: it is published, and not tried again."""
     one = plugin(TONE.replace("return", "1 / (action.cycle - 3)\n    return"))
     async with MemoryBus() as bus:
@@ -213,7 +221,9 @@ async def test_a_rule_that_does_harm_harms_its_own_scores_alone(store: Any, plug
     assert (statuses.count("error"), statuses.count("scored")) == (2, 68)
 
 
-async def test_told_to_stop_it_waits_for_what_is_published(store: Any, plugin: Any) -> None:
+async def test_told_to_stop_it_waits_for_what_is_published(
+    store: MemoryStore, plugin: Callable[[str], RuleInfo]
+) -> None:
     """What is being scored is dropped: nothing is left running, and what was told is what the stream has."""
     one, stop = plugin(TONE), asyncio.Event()
     told: list[RewardAssigned] = []
@@ -236,7 +246,7 @@ async def test_told_to_stop_it_waits_for_what_is_published(store: Any, plugin: A
     assert {event.id for event in told} == {event.id for event in events}
 
 
-async def test_a_full_stream_is_waited_for(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_stream_is_waited_for(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost; that it waits is said; once there is room it goes on."""
     monkeypatch.setattr(rescoring, "SLOW_SECONDS", 0.0)
     monkeypatch.setattr(PureConsumerBackfill, "most", 10)
@@ -261,7 +271,7 @@ async def test_a_full_stream_is_waited_for(store: Any, monkeypatch: pytest.Monke
 
 
 async def test_what_a_slow_scorer_has_said_is_published_before_its_page_is_full(
-    store: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, plugin: Callable[[str], RuleInfo], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Piece by piece while it scores on; told to stop, all that it has said by then is kept, and no more is begun."""
     monkeypatch.setattr(rescoring, "PUBLISH_SECONDS", 0.0)
@@ -300,7 +310,7 @@ class Stopping:
         await asyncio.Event().wait()
 
 
-async def test_told_to_stop_what_is_scored_is_kept(store: Any) -> None:
+async def test_told_to_stop_what_is_scored_is_kept(store: MemoryStore) -> None:
     """All that was said of a page that is broken off."""
     stop = asyncio.Event()
     one: Any = SimpleNamespace(name="tone", version="3")
@@ -336,7 +346,7 @@ class FakeJudge:
         """Nothing to let go of."""
 
 
-async def test_an_act_that_a_judge_does_not_answer_about_stays_unscored(store: Any) -> None:
+async def test_an_act_that_a_judge_does_not_answer_about_stays_unscored(store: MemoryStore) -> None:
     """It is asked again another time; where it answers about none of a page, that is the end."""
     one: Any = SimpleNamespace(name="judge-kind", version="9")
     another: Any = SimpleNamespace(name="judge-kind", version="10")

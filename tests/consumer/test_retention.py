@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
@@ -21,6 +21,10 @@ from conch.consumer.operations.retention import keep_trimmed, look, trim
 from conch.experience import SqliteStore
 from conch_schemas import ActionTaken, GoalSet
 from tests.durables import durable
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
 
 ACT = "conch.v1.echo.action.taken"
 GOAL = "conch.v1.echo.goal.set"
@@ -133,7 +137,7 @@ async def test_a_place_that_means_nothing_is_the_start(bus: Bus, value: bytes) -
     assert await first_after(bus, KEEP) == 11
 
 
-async def test_a_durable_reader_counts_as_well(bus: Bus, until: Any) -> None:
+async def test_a_durable_reader_counts_as_well(bus: Bus, until: Until) -> None:
     """Whoever reads with the bus's own acknowledgements."""
     await fill(bus, 10)
     await report_position(bus, "store", [ActionTaken], 10)
@@ -222,7 +226,7 @@ async def test_who_has_left_half_of_the_room_unread_is_named(bus: Bus) -> None:
     assert [(one.name, one.blocked) for one in found.held] == [("grief", 0), ("joy", 0)]
 
 
-async def test_it_is_logged_once_until_it_changes(bus: Bus, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_logged_once_until_it_changes(bus: Bus, until: Until, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line a minute for days would hide what else there is to see."""
     monkeypatch.setattr(retention, "KEEP_SECONDS", 0.001)
     await fill(bus, 10, size=2000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,9 +16,22 @@ from conch.errors import BusError, ConchError
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event
 from tests.consumer.conftest import has, seen
 
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts, Handle, MakeFold, Pace, Publish, Run
+
 
 async def test_a_fold_is_rebuilt_when_its_letter_is_retried(
-    bus: Any, act: Any, fold: Any, pace: Any, counting: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus,
+    act: MakeAct,
+    fold: MakeFold,
+    pace: Pace,
+    counting: Handle,
+    run: Run,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
 ) -> None:
     """The event takes its place among the others, and what was published then is not published twice."""
     bad = {2, 4}
@@ -55,7 +68,7 @@ async def test_a_fold_is_rebuilt_when_its_letter_is_retried(
 
 
 async def test_letters_that_are_retried_one_after_the_other_keep_each_others_effect(
-    bus: Any, act: Any, fold: Any, pace: Any, counting: Any, run: Any, publish: Any, until: Any
+    bus: Bus, act: MakeAct, fold: MakeFold, pace: Pace, counting: Handle, run: Run, publish: Publish, until: Until
 ) -> None:
     """Rebuilding from the first brings the state before the second up to date."""
     bad = {2, 4}
@@ -84,14 +97,14 @@ async def _serves(bus: Any, subject: str) -> bool:
 
 
 async def test_a_retry_during_work_harms_nothing(
-    bus: Any,
-    act: Any,
-    fold: Any,
-    pace: Any,
-    counting: Any,
-    run: Any,
-    publish: Any,
-    until: Any,
+    bus: Bus,
+    act: MakeAct,
+    fold: MakeFold,
+    pace: Pace,
+    counting: Handle,
+    run: Run,
+    publish: Publish,
+    until: Until,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rebuilt again and again while events come and snapshots are written, the fold ends right and is not fenced."""
@@ -123,7 +136,7 @@ async def test_a_retry_during_work_harms_nothing(
 
 
 async def test_a_consumer_without_state_retries_the_event_itself(
-    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """Its consequence is published then."""
     bad = True
@@ -142,7 +155,9 @@ async def test_a_consumer_without_state_retries_the_event_itself(
     assert [event.reflection for event in await facts(bus, CycleReflected)] == ["now"]
 
 
-async def test_letters_are_open_until_they_are_settled(bus: Any, act: Any, run: Any, publish: Any, until: Any) -> None:
+async def test_letters_are_open_until_they_are_settled(
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
+) -> None:
     """Settling twice changes nothing; a letter is found by the beginning of its id."""
 
     def handle(action: ActionTaken) -> None:
@@ -164,7 +179,7 @@ async def test_letters_are_open_until_they_are_settled(bus: Any, act: Any, run: 
 
 
 async def test_a_retried_letter_takes_nothing_from_the_state(
-    bus: Any, act: Any, fold: Any, counting: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, fold: MakeFold, counting: Handle, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """What fails for a moment on the way is tried again; what fails to the last leaves the state as it was."""
     failing, once = {2}, {4: 1}

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -19,6 +19,11 @@ from conch.consumer.plugins.namespace import why_none
 from conch.consumer.plugins.rule_process import HEARD, RuleWorker, rule_consumer
 from conch.rules import RuleInfo
 from conch_schemas import Cut, Outcome, RewardAssigned, Score
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts, Publish, Run
+
 
 HEAD = "from conch import rule\nimport os, sys, time, math, asyncio\n@rule()\n"
 WRITE = "for fd in range(3, 10):\n    try: os.write(fd, {!r})\n    except OSError: pass\n"
@@ -42,7 +47,7 @@ async def worker(tmp_path: Path) -> AsyncIterator[Make]:
         await one.close()
 
 
-async def test_a_value_in_its_range_is_scored(worker: Make, act: Any) -> None:
+async def test_a_value_in_its_range_is_scored(worker: Make, act: MakeAct) -> None:
     """With the rule's name, version and range, explained by its first line."""
     score = await worker("return 1.0 if action.cycle == 3 else 0.5").score(act(3))
 
@@ -96,7 +101,7 @@ ODD = [
 ]
 
 
-async def test_anything_else_is_said_and_costs_nobody_else_anything(worker: Make, act: Any) -> None:
+async def test_anything_else_is_said_and_costs_nobody_else_anything(worker: Make, act: MakeAct) -> None:
     """The status, no value, and why; after each the next act is scored again."""
     choices = [f"if action.cycle == {2 * n + 1}:\n    " + ODD[n][0].replace("\n", "\n    ") for n in range(len(ODD))]
     one = worker("if action.cycle % 2 == 0: return 0.5\n" + "\n".join(choices))
@@ -109,7 +114,7 @@ async def test_anything_else_is_said_and_costs_nobody_else_anything(worker: Make
         assert (after.status, after.value) == ("scored", 0.5), body
 
 
-async def test_an_error_names_the_line_of_the_rules_file(worker: Make, act: Any, tmp_path: Path) -> None:
+async def test_an_error_names_the_line_of_the_rules_file(worker: Make, act: MakeAct, tmp_path: Path) -> None:
     """The last of its lines that the error came through, also where a library raised it, awaited or not; none for what
     the runtime makes of its answer. However long the words are, the line stands."""
     one = worker("if action.cycle == 1: return action.rww\nimport json\nif action.cycle == 2: json.loads('{')\n"
@@ -126,7 +131,7 @@ async def test_an_error_names_the_line_of_the_rules_file(worker: Make, act: Any,
     assert ", line " not in words[3]
 
 
-async def test_a_rule_that_blocks_times_out_and_the_next_act_is_scored(worker: Make, act: Any) -> None:
+async def test_a_rule_that_blocks_times_out_and_the_next_act_is_scored(worker: Make, act: MakeAct) -> None:
     """Its process is ended with all that it started; starting a new one does not count as the rule's time."""
     one = worker("if action.cycle == 1:\n    os.fork()\n    while True: pass\nreturn 0.25", timeout=0.4)
 
@@ -140,7 +145,7 @@ async def test_a_rule_that_blocks_times_out_and_the_next_act_is_scored(worker: M
     assert (after.status, after.value) == ("scored", 0.25)
 
 
-async def test_a_rules_own_timeout_counts(worker: Make, act: Any, tmp_path: Path) -> None:
+async def test_a_rules_own_timeout_counts(worker: Make, act: MakeAct, tmp_path: Path) -> None:
     """The one that it declares, not the settings'."""
     (tmp_path / "own.py").write_text(HEAD + "def tested(action):\n    time.sleep(60)\n")
     plugin = RuleInfo("tested", "1", origin=str(tmp_path / "own.py"), timeout=0.3)
@@ -151,7 +156,7 @@ async def test_a_rules_own_timeout_counts(worker: Make, act: Any, tmp_path: Path
 
 @pytest.mark.parametrize("alone", [True, False])
 async def test_what_it_started_ends_with_it(
-    alone: bool, worker: Make, act: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: bool, worker: Make, act: MakeAct, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A child in a session of its own that holds the pipes, an orphan, a program: all are ended, and the end of the
     process is seen though they held its line open; with a namespace of its own and without."""
@@ -196,7 +201,7 @@ def still_running(started_by: Path) -> list[int]:
     return found
 
 
-async def test_a_flood_of_words_is_the_rules_own_harm(worker: Make, act: Any) -> None:
+async def test_a_flood_of_words_is_the_rules_own_harm(worker: Make, act: MakeAct) -> None:
     """It waits until what it prints is taken, at a walk: of that the log has the first pieces, made harmless."""
     one = worker("if action.cycle == 2: return 0.5\nwhile True: print('\\x1b[31m' + 'x' * 10_000)", timeout=1.5)
 
@@ -210,7 +215,7 @@ async def test_a_flood_of_words_is_the_rules_own_harm(worker: Make, act: Any) ->
 
 
 async def test_an_import_that_hangs_is_one_error_an_act(
-    worker: Make, act: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    worker: Make, act: MakeAct, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It was quick when it was found and hangs in the rule's process; as soon as it no longer does, acts are scored."""
     monkeypatch.setattr(sys.modules[RuleWorker.__module__], "START_SECONDS", 3.0)
@@ -229,7 +234,7 @@ async def test_an_import_that_hangs_is_one_error_an_act(
     assert (await one.score(act(2))).value == 0.5
 
 
-async def test_a_rule_becomes_another_between_two_acts(act: Any, tmp_path: Path, until: Any) -> None:
+async def test_a_rule_becomes_another_between_two_acts(act: MakeAct, tmp_path: Path, until: Until) -> None:
     """The act in hand is finished by the one before, with its version and range; the next is the new one's."""
     text = HEAD + (
         "def tested(action):\n    while action.cycle == 1 and not os.path.exists({go!r}): time.sleep(0.01)\n"
@@ -251,7 +256,7 @@ async def test_a_rule_becomes_another_between_two_acts(act: Any, tmp_path: Path,
     assert said == [(0.25, "1", (0.0, 1.0)), (3.0, "2", (0.0, 4.0))]
 
 
-async def test_threads_that_hold_on_are_ended(worker: Make, act: Any) -> None:
+async def test_threads_that_hold_on_are_ended(worker: Make, act: MakeAct) -> None:
     """Many of them, that is: one error that says so, and the next act has a process without them."""
     body = (
         "import threading\nif action.cycle == 2: return threading.active_count() / 10\n"
@@ -266,14 +271,14 @@ async def test_threads_that_hold_on_are_ended(worker: Make, act: Any) -> None:
     assert second.value == 0.1
 
 
-async def test_what_it_prints_is_no_score(worker: Make, act: Any) -> None:
+async def test_what_it_prints_is_no_score(worker: Make, act: MakeAct) -> None:
     """Standard output is not where the answers are; a flood of it neither."""
     body = "print('{\"value\": 0.9}')\nsys.stdout.write('x' * 300_000)\nsys.stdout.flush()\nreturn 0.1"
 
     assert (await worker(body).score(act(1))).value == 0.1
 
 
-async def test_a_rule_that_forks_answers_once(worker: Make, act: Any, until: Any) -> None:
+async def test_a_rule_that_forks_answers_once(worker: Make, act: MakeAct, until: Until) -> None:
     """Its child's answer is not taken for the next act's; its child ends."""
     one = worker("os.fork()\nreturn action.cycle / 10")
 
@@ -289,14 +294,14 @@ async def test_a_rule_that_forks_answers_once(worker: Make, act: Any, until: Any
     await until(lambda: answering() == 1)
 
 
-async def test_an_answer_out_of_turn_is_not_taken(worker: Make, act: Any) -> None:
+async def test_an_answer_out_of_turn_is_not_taken(worker: Make, act: MakeAct) -> None:
     """An answer bears the act's id: one that was written for another act is left out."""
     body = WRITE.format(b'{"kind": "answered", "id": "other", "value": 1.0}\n') + "return 0.5"
 
     assert (await worker(body).score(act(1))).value == 0.5
 
 
-async def test_garbage_on_the_line_is_an_error(worker: Make, act: Any) -> None:
+async def test_garbage_on_the_line_is_an_error(worker: Make, act: MakeAct) -> None:
     """And the next act is scored."""
     one = worker("if action.cycle == 2: return 0.5\n" + WRITE.format(b"garbage\n") + "return 0.5")
 
@@ -304,7 +309,7 @@ async def test_garbage_on_the_line_is_an_error(worker: Make, act: Any) -> None:
     assert (await one.score(act(2))).value == 0.5
 
 
-async def test_an_async_rule_is_awaited(act: Any, tmp_path: Path) -> None:
+async def test_an_async_rule_is_awaited(act: MakeAct, tmp_path: Path) -> None:
     """It may wait for something."""
     (tmp_path / "own.py").write_text(HEAD + "async def tested(action):\n    await asyncio.sleep(0)\n    return 0.75\n")
     one = RuleWorker(RuleInfo("tested", "1", origin=str(tmp_path / "own.py")), timeout=10, memory_mib=512)
@@ -313,7 +318,7 @@ async def test_an_async_rule_is_awaited(act: Any, tmp_path: Path) -> None:
     await one.close()
 
 
-async def test_an_async_rule_harms_itself_alone(act: Any, tmp_path: Path) -> None:
+async def test_an_async_rule_harms_itself_alone(act: MakeAct, tmp_path: Path) -> None:
     """It blocks the loop, waits without end, leaves tasks that end or will not, raises what ends a loop: each costs one
     score at most, and what it leaves is gone before the next act."""
     cases = [
@@ -343,7 +348,7 @@ async def test_an_async_rule_harms_itself_alone(act: Any, tmp_path: Path) -> Non
     await one.close()
 
 
-async def test_numpys_numbers_are_numbers(worker: Make, act: Any) -> None:
+async def test_numpys_numbers_are_numbers(worker: Make, act: MakeAct) -> None:
     """A scalar of numpy's is what it stands for, under the memory limit too; an array is not."""
     one = worker("import numpy\nreturn numpy.float32(0.5) if action.cycle == 1 else numpy.ones(3)", memory_mib=1024)
 
@@ -359,7 +364,7 @@ async def test_numpys_numbers_are_numbers(worker: Make, act: Any) -> None:
         ("x = 1\n", "declares no"),
     ],
 )
-async def test_a_file_that_broke_since_is_an_error(head: str, says: str, worker: Make, act: Any) -> None:
+async def test_a_file_that_broke_since_is_an_error(head: str, says: str, worker: Make, act: MakeAct) -> None:
     """Each act says so; nothing hangs."""
     one = worker("pass", head=head)
 
@@ -369,7 +374,7 @@ async def test_a_file_that_broke_since_is_an_error(head: str, says: str, worker:
         assert says in score.explanation
 
 
-async def test_a_process_that_ended_between_two_acts_is_started_again(worker: Make, act: Any, until: Any) -> None:
+async def test_a_process_that_ended_between_two_acts_is_started_again(worker: Make, act: MakeAct, until: Until) -> None:
     """The act is not to blame for it."""
     one = worker("return 0.5")
     await one.score(act(1))
@@ -381,7 +386,7 @@ async def test_a_process_that_ended_between_two_acts_is_started_again(worker: Ma
     assert (await one.score(act(2))).value == 0.5
 
 
-async def test_a_large_act_goes_through(worker: Make, act: Any) -> None:
+async def test_a_large_act_goes_through(worker: Make, act: MakeAct) -> None:
     """Hundreds of kilobytes on one line."""
     output = Cut(text="é\x00" * 60_000, length=120_000, sha256="0" * 64)
     big = act(1, outcome=Outcome(status="success", output=output))
@@ -390,7 +395,7 @@ async def test_a_large_act_goes_through(worker: Make, act: Any) -> None:
 
 
 async def test_a_rules_score_is_published_for_every_act(
-    tmp_path: Path, act: Any, run: Any, publish: Any, facts: Any, until: Any
+    tmp_path: Path, act: MakeAct, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """End to end: the act in, `reward.assigned` out, with the rule as its scorer; what fails is a status, no letter."""
     path = tmp_path / "rules.py"

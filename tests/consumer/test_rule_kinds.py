@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch.bus.checkpoints import state_key
-from conch.consumer import ConsumerRuntime
+from conch.consumer import ConsumerRuntime, ConsumerSpec
 from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.plugins.rule_state import ACT_BYTES, TEXT_LENGTHS, OwnRuleState, RuleWindow, at_first, shortened
@@ -23,6 +23,11 @@ from conch.consumer.runtime.state import UnreadableStateError
 from conch.errors import ContractError
 from conch.text import cut
 from conch_schemas import Action, ActionTaken, ConsumerFailed, Outcome, RewardAssigned, decode, encode
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct
+    from tests.consumer.conftest import Facts
+
 
 STREAK = """
 import os, time
@@ -51,11 +56,11 @@ Make = Callable[..., RuleWorker]
 
 
 @pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+async def made(tmp_path: Path) -> AsyncIterator[Callable[..., tuple[ConsumerSpec, RuleWorker]]]:
     """Make `rule_consumer` of a file with this text: (the spec, the worker)."""
     workers: list[RuleWorker] = []
 
-    def make(text: str, *, timeout: float = 10.0) -> Any:
+    def make(text: str, *, timeout: float = 10.0) -> tuple[ConsumerSpec, RuleWorker]:
         path = tmp_path / f"rules_{len(workers)}.py"
         path.write_text(text)
         found = discover([str(path)])
@@ -83,7 +88,7 @@ async def folded(worker: RuleWorker, acts: list[ActionTaken]) -> tuple[Any, list
     return carried, scores
 
 
-async def test_a_state_goes_from_act_to_act(made: Any, act: Any) -> None:
+async def test_a_state_goes_from_act_to_act(made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct) -> None:
     """It starts as the model's defaults, and is what the rule returned for the act before."""
     _, worker = made(streak())
 
@@ -106,7 +111,9 @@ BAD = [
 ]
 
 
-async def test_an_act_that_goes_wrong_leaves_the_state_as_it_was(made: Any, act: Any) -> None:
+async def test_an_act_that_goes_wrong_leaves_the_state_as_it_was(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """It costs its own score; the next act finds the state of the one before, whatever the rule did to its copy."""
     lines = [f"if action.cycle == {2 * number + 2}: {body}" for number, (body, _, _) in enumerate(BAD)]
     _, worker = made(streak("\n    ".join(["state.cycles.append(99)", *lines, "state.cycles.pop()"])), timeout=1.5)
@@ -120,7 +127,9 @@ async def test_an_act_that_goes_wrong_leaves_the_state_as_it_was(made: Any, act:
     assert json.loads(carried.text) == {"cycles": list(range(1, 2 * len(BAD) + 2, 2))}
 
 
-async def test_a_state_that_is_too_large_is_one_clear_error(made: Any, act: Any) -> None:
+async def test_a_state_that_is_too_large_is_one_clear_error(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """How large, how large it may be, and what to do; one just small enough goes, over the bus too."""
     body = "state.cycles = [777_777_777] * (26_000 if action.cycle == 1 else 27_000)"
     spec, _ = made(streak(body, value="1.0"))
@@ -155,7 +164,9 @@ async def entered(journal: MemoryJournal) -> AsyncIterator[tuple[Any, Any]]:
         yield bus, shared_events
 
 
-async def test_a_state_survives_its_processes(made: Any, act: Any) -> None:
+async def test_a_state_survives_its_processes(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """Another process of the consumers, another of the rule: it goes on where it was; one state for each agent."""
     journal = MemoryJournal()
     values = {"echo": [], "delta": []}
@@ -171,7 +182,9 @@ async def test_a_state_survives_its_processes(made: Any, act: Any) -> None:
     assert values == {"echo": [1.0, 2.0, 3.0, 4.0, 5.0], "delta": [1.0, 2.0, 3.0, 4.0, 5.0]}
 
 
-async def test_a_state_that_the_new_version_cannot_read_is_one_sentence(made: Any, act: Any, facts: Any) -> None:
+async def test_a_state_that_the_new_version_cannot_read_is_one_sentence(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct, facts: Facts
+) -> None:
     """As for a consumer: who, for which agent, what to do; no act is blamed, and the version that wrote it goes on."""
     journal = MemoryJournal()
     other = streak(version="2").replace("cycles: list[int] = []", "cycles: dict[str, int] = {}\n    more: int = 1")
@@ -192,7 +205,9 @@ async def test_a_state_that_the_new_version_cannot_read_is_one_sentence(made: An
     assert third.value == 3.0
 
 
-async def test_a_rule_of_another_kind_does_not_take_the_state_for_its_own(made: Any, act: Any) -> None:
+async def test_a_rule_of_another_kind_does_not_take_the_state_for_its_own(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """A window where there was a state: said in the same sentence, not begun anew in silence."""
     journal = MemoryJournal()
     spec, _ = made(streak())
@@ -204,7 +219,9 @@ async def test_a_rule_of_another_kind_does_not_take_the_state_for_its_own(made: 
             await scored(bus, shared_events, spec, [act(2)])
 
 
-async def test_a_window_is_the_last_acts_this_one_last(made: Any, act: Any) -> None:
+async def test_a_window_is_the_last_acts_this_one_last(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """Fewer at the beginning; an act that went wrong, and one that ended the process, are acts all the same."""
     body = "import os\n    if actions[-1].cycle == 4: os._exit(3)\n    if actions[-1].cycle == 3: raise ValueError"
     _, worker = made(WINDOW.format(body=body))
@@ -217,7 +234,9 @@ async def test_a_window_is_the_last_acts_this_one_last(made: Any, act: Any) -> N
     assert [decode(one.encode()) for one in carried.acts] == acts[-2:]
 
 
-async def test_a_window_survives_its_processes(made: Any, act: Any) -> None:
+async def test_a_window_survives_its_processes(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """It is kept like any fold's state, and a smaller one is cut from a larger one."""
     journal = MemoryJournal()
     spec, _ = made(WINDOW.format(body="pass"))
@@ -232,7 +251,9 @@ async def test_a_window_survives_its_processes(made: Any, act: Any) -> None:
     assert fourth.value == 0.07
 
 
-async def test_in_a_window_long_texts_keep_their_ends(made: Any, act: Any) -> None:
+async def test_in_a_window_long_texts_keep_their_ends(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """Of the acts before: the one to be scored is whole."""
     big = [act(cycle, outcome=Outcome(status="success", output=cut(f"{'a' * 5000}{cycle}"))) for cycle in (1, 2)]
     body = "return sum(len(action.outcome.output.text) for action in actions) / 10_000"
@@ -279,7 +300,9 @@ def test_an_earlier_act_is_small_and_still_an_act(raw: str, output: str, memory:
     assert (kept.id, kept.action_id, kept.cycle, kept.needs) == (action.id, action.action_id, 1, action.needs)
 
 
-async def test_what_is_no_state_of_its_own_is_never_begun(made: Any, act: Any) -> None:
+async def test_what_is_no_state_of_its_own_is_never_begun(
+    made: Callable[..., tuple[ConsumerSpec, RuleWorker]], act: MakeAct
+) -> None:
     """`score` by itself is that of a first act, for a rule of any kind."""
     _, worker = made(streak())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,11 @@ from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.runtime.output import StateBeforeEvent
 from conch_schemas import ConsumerFailed, RewardAssigned
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts, Publish, Run
+
 
 RULE = """
 import os, time
@@ -76,7 +81,14 @@ async def _left(bus: MemoryBus, facts: Any) -> tuple[list[int], list[str]]:
 
 @pytest.mark.parametrize("failing", [ONCE, SLOW])
 async def test_an_act_that_was_scored_is_in_the_state_though_the_rule_fails_on_it_again(
-    failing: str, made: Any, flag: Path, act: Any, publish: Any, facts: Any, run: Any, until: Any
+    failing: str,
+    made: Callable[[str], ConsumerSpec],
+    flag: Path,
+    act: MakeAct,
+    publish: Publish,
+    facts: Facts,
+    run: Run,
+    until: Until,
 ) -> None:
     """A crash before the state was written; then the rule raises, or takes too long: it is asked again."""
     async with MemoryBus() as bus:
@@ -92,7 +104,13 @@ async def test_an_act_that_was_scored_is_in_the_state_though_the_rule_fails_on_i
 
 
 async def test_an_act_whose_error_was_published_stays_out_of_the_state_though_the_rule_answers_now(
-    made: Any, flag: Path, act: Any, publish: Any, facts: Any, run: Any, until: Any
+    made: Callable[[str], ConsumerSpec],
+    flag: Path,
+    act: MakeAct,
+    publish: Publish,
+    facts: Facts,
+    run: Run,
+    until: Until,
 ) -> None:
     """A crash before the state was written; the score of the next act follows from a state without it."""
     flag.touch()
@@ -108,7 +126,13 @@ async def test_an_act_whose_error_was_published_stays_out_of_the_state_though_th
 
 
 async def test_an_act_that_the_rule_never_answers_again_is_a_dead_letter_whose_retry_brings_it_into_the_state(
-    made: Any, flag: Path, act: Any, publish: Any, facts: Any, run: Any, until: Any
+    made: Callable[[str], ConsumerSpec],
+    flag: Path,
+    act: MakeAct,
+    publish: Publish,
+    facts: Facts,
+    run: Run,
+    until: Until,
 ) -> None:
     """The letter says what to do; once the rule answers, its state is rebuilt, and nothing is published twice."""
     async with MemoryBus() as bus:
@@ -130,7 +154,13 @@ async def test_an_act_that_the_rule_never_answers_again_is_a_dead_letter_whose_r
 
 
 async def test_a_retry_of_another_act_keeps_out_of_the_state_what_was_published_as_an_error(
-    made: Any, flag: Path, act: Any, publish: Any, facts: Any, run: Any, until: Any
+    made: Callable[[str], ConsumerSpec],
+    flag: Path,
+    act: MakeAct,
+    publish: Publish,
+    facts: Facts,
+    run: Run,
+    until: Until,
 ) -> None:
     """What comes after the letter is folded again: an act that the rule failed on then, and answers now, too."""
     spec = made(ONCE)

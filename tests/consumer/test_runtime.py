@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
@@ -16,9 +16,14 @@ from conch.consumer.runtime import loop as run_module
 from conch_schemas import ActionTaken, CycleReflected, encode, subject_of, trace_of, traceparent_of
 from tests.consumer.conftest import Alone, seen
 
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts, MakeFold, Publish, Run
+
 
 async def test_a_fact_follows_from_each_fact(
-    bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, fold: MakeFold, run: Run, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """Each event is handled once, what follows is published, state and position are written at the end."""
     async with run(bus, fold()) as runtime:
@@ -36,7 +41,7 @@ async def test_a_fact_follows_from_each_fact(
 
 
 async def test_one_agents_events_keep_their_order_while_others_go_on(
-    bus: Any, act: Any, run: Any, publish: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
 ) -> None:
     """The first agent's handler waits: its second event waits behind it, another agent's is handled."""
     release, order = asyncio.Event(), []
@@ -59,7 +64,7 @@ async def test_one_agents_events_keep_their_order_while_others_go_on(
 
 
 async def test_what_is_logged_of_a_failing_event_names_its_act(
-    bus: Any, act: Any, run: Any, publish: Any, until: Any
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
 ) -> None:
     """Agent, action and trace, in the handler as in the lines about it; of the next event its own."""
     bound_to: list[tuple[Any, ...]] = []
@@ -82,7 +87,9 @@ async def test_what_is_logged_of_a_failing_event_names_its_act(
     assert bound_to[2] == ("delta", second.action_id, None)
 
 
-async def test_shutting_down_finishes_what_is_in_hand(bus: Any, act: Any, run: Any, publish: Any, until: Any) -> None:
+async def test_shutting_down_finishes_what_is_in_hand(
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
+) -> None:
     """Taken events are handled, and the place is written, before `run` returns; nothing is taken any more."""
     release, handled = asyncio.Event(), []
 
@@ -101,7 +108,7 @@ async def test_shutting_down_finishes_what_is_in_hand(bus: Any, act: Any, run: A
 
 
 async def test_what_is_in_hand_is_bounded(
-    bus: Any, act: Any, run: Any, publish: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a handler that waits, no more than the bound is taken from the stream."""
     monkeypatch.setattr(run_module, "ENQUEUED", 4)
@@ -120,7 +127,7 @@ async def test_what_is_in_hand_is_bounded(
         await until(lambda: runtime.tally.handled == 21)
 
 
-async def test_a_consumer_that_lingers_lets_others_go_first(until: Any, act: Any) -> None:
+async def test_a_consumer_that_lingers_lets_others_go_first(until: Until, act: MakeAct) -> None:
     """What comes waits for `linger`, and then is handled all the same, in order."""
     seen: list[int] = []
     spec = ConsumerSpec("slow", "1", (ActionTaken,), lambda action: seen.append(action.cycle), linger=0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +18,12 @@ from conch.consumer.group.position import EVERYTHING, PARTITIONS, ConsumerPositi
 from conch.consumer.group.shared import SharedConsumer
 from conch.errors import FencedError
 from conch_schemas import CycleReflected
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts, MakeFold, Pace, Publish
+
 
 AGENTS = [f"agent-{number}" for number in range(12)]
 
@@ -58,7 +64,7 @@ class Worker:
 
 
 @pytest.fixture
-async def worker(fold: Any, pace: Any) -> AsyncIterator[Callable[..., Worker]]:
+async def worker(fold: MakeFold, pace: Pace) -> AsyncIterator[Callable[..., Worker]]:
     """Make a worker; those that are left at the end are cancelled."""
     made: list[Worker] = []
 
@@ -98,7 +104,7 @@ async def in_order(bus: Any, facts: Any, cycles: int) -> bool:
 
 
 async def test_two_workers_share_the_agents(
-    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any
+    bus: Bus, act: MakeAct, publish: Publish, facts: Facts, until: Until, worker: Callable[..., Worker]
 ) -> None:
     """Each handles some; together all, once each, in each agent's order."""
     first, second = worker(bus, "one"), worker(bus, "two")
@@ -113,7 +119,7 @@ async def test_two_workers_share_the_agents(
 
 
 async def test_who_joins_takes_its_share_and_who_leaves_gives_it_back(
-    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any
+    bus: Bus, act: MakeAct, publish: Publish, facts: Facts, until: Until, worker: Callable[..., Worker]
 ) -> None:
     """Agents move without a gap: nothing is left out, nothing is out of order."""
     async with acting(bus, act, publish) as cycles:
@@ -135,7 +141,7 @@ async def test_who_joins_takes_its_share_and_who_leaves_gives_it_back(
 
 
 async def test_a_dead_workers_agents_go_to_the_others(
-    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any
+    bus: Bus, act: MakeAct, publish: Publish, facts: Facts, until: Until, worker: Callable[..., Worker]
 ) -> None:
     """It let go of nothing and said nothing: after the lease the others take over."""
     async with acting(bus, act, publish) as cycles:
@@ -157,7 +163,13 @@ async def _nothing(_: Membership) -> None:
 
 
 async def test_a_worker_of_the_same_name_goes_on_at_once(
-    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus,
+    act: MakeAct,
+    publish: Publish,
+    facts: Facts,
+    until: Until,
+    worker: Callable[..., Worker],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What it held before it was killed is its own; nobody's lease is waited for."""
     monkeypatch.setattr(members_module, "LEASE_SECONDS", 3600.0)
@@ -175,7 +187,9 @@ async def test_a_worker_of_the_same_name_goes_on_at_once(
         await until(lambda: in_order(bus, facts, 4))
 
 
-async def test_a_worker_lets_go_of_what_a_process_before_it_held_and_that_is_anothers_now(bus: Any, fold: Any) -> None:
+async def test_a_worker_lets_go_of_what_a_process_before_it_held_and_that_is_anothers_now(
+    bus: Bus, fold: MakeFold
+) -> None:
     """It was killed with all of them; of the same name again it takes its half, and the other half waits for nobody."""
     half = frozenset(range(PARTITIONS // 2))
     await take_position(bus, fold(), mine=EVERYTHING, worker="one")
@@ -190,7 +204,7 @@ def _lives(_: str) -> bool:
     return False
 
 
-async def test_an_agents_partition_is_the_same_everywhere(bus: Any) -> None:
+async def test_an_agents_partition_is_the_same_everywhere(bus: Bus) -> None:
     """By its name alone; and every worker knows the same owner of it."""
     assert [partition_of(agent) for agent in ("echo", "echo-1", "echo-2")] == [2, 3, 9]
     async with joined(bus, ["needs"], "one") as one, joined(bus, ["needs"], "two") as two:
@@ -223,7 +237,7 @@ def test_few_partitions_change_hands_when_a_worker_joins() -> None:
 
 
 async def test_a_worker_that_is_cancelled_as_it_is_fenced_ends(
-    bus: Any, act: Any, publish: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, act: MakeAct, publish: Publish, worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loss of its agents does not hide that it is to end: it does not begin again."""
     one, save = worker(bus, "one"), ConsumerPosition.save

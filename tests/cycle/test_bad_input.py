@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conch.bus import MemoryBus
 from conch.bus.subscription import decoded
@@ -23,6 +23,11 @@ from conch_schemas import (
     subject_of,
     verify_ids,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.cycle.conftest import Life, Start
+
 
 GARBAGE = (b"", b"\xff{", b"[" * 100_000, b'{"id":1}', b'{"type":"conch.v2.thought.formed"}')
 
@@ -68,7 +73,7 @@ async def garbage(bus: MemoryBus, life: Any) -> None:
     await put(bus, thought(life, 50, action_id="action"), f"b{bus.journal.last}")
 
 
-async def test_garbage_among_its_facts_does_not_stop_a_running_agent(start: Any, life: Any, until: Any) -> None:
+async def test_garbage_among_its_facts_does_not_stop_a_running_agent(start: Start, life: Life, until: Until) -> None:
     """Nor a thought whose id does not follow from what it says: it goes on with the next number."""
     running = await start()
     await until(lambda: len(known(life, CycleReflected)) >= 1)
@@ -82,7 +87,7 @@ async def test_garbage_among_its_facts_does_not_stop_a_running_agent(start: Any,
     assert acts == list(range(len(acts)))
 
 
-async def test_garbage_among_its_facts_does_not_keep_an_agent_from_starting(life: Any) -> None:
+async def test_garbage_among_its_facts_does_not_keep_an_agent_from_starting(life: Life) -> None:
     """What it finds of its own is all there is to it; a thought from far beyond is none of it."""
     await life.run(2)
     async with MemoryBus(life.journal) as bus:
@@ -94,7 +99,7 @@ async def test_garbage_among_its_facts_does_not_keep_an_agent_from_starting(life
     assert [act.cycle for act in known(life, ActionTaken)] == [0, 1, 2, 3]
 
 
-async def test_every_fact_of_a_cycle_bears_the_ids_that_follow(life: Any) -> None:
+async def test_every_fact_of_a_cycle_bears_the_ids_that_follow(life: Life) -> None:
     """The agent's own, each of them."""
     await life.run(2)
 

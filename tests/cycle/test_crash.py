@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,6 +35,11 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.cycle.conftest import Life, Start
+
 
 STEPS = (ThoughtFormed, ThoughtGrounded, ActionDecided, ActionTaken, CycleReflected)
 CYCLES = 4
@@ -89,7 +94,7 @@ def assert_whole(life: Any, done: Counter[int], cycles: int) -> None:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
 @pytest.mark.parametrize("at", range(PUBLISHES))
-async def test_a_crash_at_any_publish_loses_and_doubles_nothing(life: Any, at: int, stored: bool) -> None:
+async def test_a_crash_at_any_publish_loses_and_doubles_nothing(life: Life, at: int, stored: bool) -> None:
     """Whatever a crash interrupts is finished by the next process: an act that may have been done is `unknown`."""
     done = set_up(life)
     await life.crash(CYCLES, at, stored=stored)
@@ -101,7 +106,7 @@ async def test_a_crash_at_any_publish_loses_and_doubles_nothing(life: Any, at: i
     assert unknown == interrupted
 
 
-async def test_dying_at_every_third_publish_still_gets_there(life: Any) -> None:
+async def test_dying_at_every_third_publish_still_gets_there(life: Life) -> None:
     """A process that never lives long makes progress all the same, and never does a thing twice."""
     done = set_up(life)
     deaths = 0
@@ -114,7 +119,7 @@ async def test_dying_at_every_third_publish_still_gets_there(life: Any) -> None:
     assert_whole(life, done, CYCLES + 6)
 
 
-async def test_a_process_that_is_cancelled_in_a_tool_leaves_an_unknown_outcome(life: Any, start: Any) -> None:
+async def test_a_process_that_is_cancelled_in_a_tool_leaves_an_unknown_outcome(life: Life, start: Start) -> None:
     """The tool that ran when the process ended is not run again, and the outcome says that nobody knows."""
     ran, begun = Counter[str](), asyncio.Event()
 
@@ -138,7 +143,7 @@ async def test_a_process_that_is_cancelled_in_a_tool_leaves_an_unknown_outcome(l
     assert ran["hang"] == 1
 
 
-async def test_a_thought_without_a_decision_is_decided_not_thought_again(life: Any) -> None:
+async def test_a_thought_without_a_decision_is_decided_not_thought_again(life: Life) -> None:
     """The next process decides on the stored thought."""
     await life.crash(1, 2, stored=True)
     await life.run(1)
@@ -149,7 +154,7 @@ async def test_a_thought_without_a_decision_is_decided_not_thought_again(life: A
     assert life.mind.purposes() == ["think", "decide"]
 
 
-async def test_an_intent_to_do_nothing_is_no_unknown(life: Any) -> None:
+async def test_an_intent_to_do_nothing_is_no_unknown(life: Life) -> None:
     """Where there was nothing to execute, a crash hides nothing: the outcome is `none`."""
     await life.crash(1, 3, stored=True)
     await life.run(1)
@@ -157,7 +162,7 @@ async def test_an_intent_to_do_nothing_is_no_unknown(life: Any) -> None:
     assert [fact.outcome.status for fact in life.facts(ActionTaken)] == ["none"]
 
 
-async def test_numbers_go_on_when_the_stream_is_trimmed(life: Any) -> None:
+async def test_numbers_go_on_when_the_stream_is_trimmed(life: Life) -> None:
     """The snapshot knows the number, though no event is left."""
     await life.run(30)
     async with MemoryBus(life.journal) as bus:
@@ -167,7 +172,7 @@ async def test_numbers_go_on_when_the_stream_is_trimmed(life: Any) -> None:
     assert [fact.cycle for fact in life.facts(ThoughtFormed)] == [30, 31]
 
 
-async def test_numbers_go_on_behind_the_store_when_the_stream_is_lost(life: Any) -> None:
+async def test_numbers_go_on_behind_the_store_when_the_stream_is_lost(life: Life) -> None:
     """Cycles that the store has joined are over, though neither stream nor snapshot knows of them."""
     await life.run(3)
     life.lose_stream()
@@ -176,7 +181,7 @@ async def test_numbers_go_on_behind_the_store_when_the_stream_is_lost(life: Any)
     assert [fact.cycle for fact in life.facts(ThoughtFormed)] == [12, 13]
 
 
-async def test_an_open_cycle_that_the_store_has_joined_is_not_acted_again(life: Any) -> None:
+async def test_an_open_cycle_that_the_store_has_joined_is_not_acted_again(life: Life) -> None:
     """The stream lost the outcome that the store knows: the thought in the snapshot is not decided on again."""
     await life.run(2)
     async with MemoryBus(life.journal) as bus:
@@ -190,7 +195,7 @@ async def test_an_open_cycle_that_the_store_has_joined_is_not_acted_again(life: 
     assert [fact.cycle for fact in life.facts(ActionTaken)] == [3]
 
 
-async def test_the_store_being_ahead_by_the_open_cycle_is_no_loss(life: Any) -> None:
+async def test_the_store_being_ahead_by_the_open_cycle_is_no_loss(life: Life) -> None:
     """A crash between outcome and end: the store has joined the act, and the cycle still gets its end."""
     await life.crash(1, 4, stored=True)
     assert life.facts()[-1].TYPE == "action.taken"
@@ -199,7 +204,7 @@ async def test_the_store_being_ahead_by_the_open_cycle_is_no_loss(life: Any) -> 
     assert [fact.cycle for fact in life.facts(CycleReflected)] == [0, 1]
 
 
-async def test_another_agents_facts_under_this_name_are_refused_at_the_start(life: Any) -> None:
+async def test_another_agents_facts_under_this_name_are_refused_at_the_start(life: Life) -> None:
     """Two homes with one agent's name on one bus: the second is told so, and writes nothing."""
     await life.run(1)
     before = life.journal.last
@@ -210,7 +215,7 @@ async def test_another_agents_facts_under_this_name_are_refused_at_the_start(lif
     assert life.journal.last == before
 
 
-async def test_another_agents_facts_end_the_run_as_they_come(life: Any, start: Any) -> None:
+async def test_another_agents_facts_end_the_run_as_they_come(life: Life, start: Start) -> None:
     """A second home that begins while this one runs ends this one with the sentence itself, not a group of errors."""
     running = await start()
     stranger = "00000000-0000-4000-8000-000000000001"
@@ -220,7 +225,7 @@ async def test_another_agents_facts_end_the_run_as_they_come(life: Any, start: A
         await running.task
 
 
-async def test_a_second_copy_of_the_agent_fences_the_first(life: Any, start: Any) -> None:
+async def test_a_second_copy_of_the_agent_fences_the_first(life: Life, start: Start) -> None:
     """The same agent started twice: the first to hear of the other stops, and its memory is not written."""
     running = await start()
     await running.put(thought_of(life.agentuid, 7700))
@@ -229,7 +234,7 @@ async def test_a_second_copy_of_the_agent_fences_the_first(life: Any, start: Any
         await running.task
 
 
-async def test_an_own_fact_that_the_stream_has_twice_is_no_second_copy(life: Any, start: Any, until: Any) -> None:
+async def test_an_own_fact_that_the_stream_has_twice_is_no_second_copy(life: Life, start: Start, until: Until) -> None:
     """A server that forgot an id stored a fact a second time: the agent knows its own words."""
     running = await start()
     await until(lambda: len(running.cycles()) > 2)
@@ -242,7 +247,7 @@ async def test_an_own_fact_that_the_stream_has_twice_is_no_second_copy(life: Any
     assert not running.task.done()
 
 
-async def test_a_memory_that_another_copy_wrote_ends_the_agent(life: Any) -> None:
+async def test_a_memory_that_another_copy_wrote_ends_the_agent(life: Life) -> None:
     """Whoever finds its memory written by somebody else stops, and writes nothing over it."""
     async with MemoryBus(life.journal) as bus:
         one = await life.agent(bus)
@@ -255,7 +260,7 @@ async def test_a_memory_that_another_copy_wrote_ends_the_agent(life: Any) -> Non
     assert other.memory == one.memory
 
 
-async def test_two_copies_never_say_two_things_under_one_id(life: Any) -> None:
+async def test_two_copies_never_say_two_things_under_one_id(life: Life) -> None:
     """The second of two copies in the same cycle is refused with a sentence."""
     async with MemoryBus(life.journal) as bus:
         one, two = await life.agent(bus), await life.agent(bus)
@@ -274,7 +279,7 @@ def thought_of(agentuid: str, cycle: int) -> ThoughtFormed:
     )  # fmt: skip
 
 
-async def test_a_snapshot_never_leads_what_it_holds(life: Any) -> None:
+async def test_a_snapshot_never_leads_what_it_holds(life: Life) -> None:
     """A goal that another process puts on the stream while cycles go by is not lost by a snapshot in between."""
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
@@ -288,7 +293,7 @@ async def test_a_snapshot_never_leads_what_it_holds(life: Any) -> None:
     assert list(again.memory.goals) == ["late"]
 
 
-async def test_a_snapshots_place_is_what_the_reader_has_brought(life: Any) -> None:
+async def test_a_snapshots_place_is_what_the_reader_has_brought(life: Life) -> None:
     """Not the end of the stream: what comes behind it is read again by the next process, experiences too."""
     async with MemoryBus(life.journal) as bus:
         one = life.hosted(SharedSubscription(bus, 0), 2)
@@ -313,7 +318,7 @@ class LateBus(MemoryBus):
         return stored
 
 
-async def test_a_fact_that_comes_back_before_it_is_acknowledged_is_in_the_snapshot(life: Any, until: Any) -> None:
+async def test_a_fact_that_comes_back_before_it_is_acknowledged_is_in_the_snapshot(life: Life, until: Until) -> None:
     """A snapshot whose place is behind a fact holds that fact, though the agent still waits for the bus."""
     async with LateBus(life.journal) as bus, shared_subscription(bus) as shared_events:
         one = life.hosted(shared_events, 5)
@@ -330,7 +335,7 @@ async def test_a_fact_that_comes_back_before_it_is_acknowledged_is_in_the_snapsh
     assert again.memory.policy == again.policy
 
 
-async def test_the_publishes_of_a_life_are_counted_right(life: Any, tmp_path: Path) -> None:
+async def test_the_publishes_of_a_life_are_counted_right(life: Life, tmp_path: Path) -> None:
     """The crashes above reach the last publish of such a life."""
     set_up(life)
     await life.run(CYCLES)

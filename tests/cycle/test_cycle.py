@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,8 +22,12 @@ from conch_schemas import (
     source_of,
 )
 
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.cycle.conftest import Life, Start
 
-async def test_a_cycle_is_five_facts_in_their_order(life: Any) -> None:
+
+async def test_a_cycle_is_five_facts_in_their_order(life: Life) -> None:
     """Thought, grounding, intent, outcome, end: each on the stream before the next, under one action id."""
     await life.run(2)
 
@@ -34,7 +38,7 @@ async def test_a_cycle_is_five_facts_in_their_order(life: Any) -> None:
     assert {fact.action_id for fact in life.facts()[1:6]} == {action_id(life.agentuid, 0)}
 
 
-async def test_the_intent_is_stored_before_the_act(life: Any) -> None:
+async def test_the_intent_is_stored_before_the_act(life: Life) -> None:
     """A tool that looks at the stream while it runs finds its own intent there, and no outcome yet."""
     found: list[type] = []
 
@@ -52,7 +56,7 @@ async def test_the_intent_is_stored_before_the_act(life: Any) -> None:
     assert life.facts(ActionTaken)[0].outcome.status == "success"
 
 
-async def test_the_policy_is_said_once_and_again_when_it_changes(life: Any) -> None:
+async def test_the_policy_is_said_once_and_again_when_it_changes(life: Life) -> None:
     """`policy.set` comes at the first start and whenever another policy acts, also one that was there before."""
     for model in ("fake-1", "fake-1", "fake-2", "fake-1", "fake-2"):
         life.mind.model = model
@@ -63,7 +67,7 @@ async def test_the_policy_is_said_once_and_again_when_it_changes(life: Any) -> N
     assert len({fact.id for fact in life.facts(PolicySet)}) == 4
 
 
-async def test_the_decision_carries_what_the_mind_was_told_and_what_it_said(life: Any) -> None:
+async def test_the_decision_carries_what_the_mind_was_told_and_what_it_said(life: Life) -> None:
     """Raw reply, parsed action and messages travel together; the act repeats the raw reply."""
     life.mind.decides = lambda _: "  REFLECT: the tide "
     await life.run(1)
@@ -75,7 +79,7 @@ async def test_the_decision_carries_what_the_mind_was_told_and_what_it_said(life
 
 
 @pytest.mark.parametrize("reply", ["", "I would rather not.", "TOOL: shell(", "[" * 1_000_000, "\x00\x1b[31m" * 9000])
-async def test_a_reply_that_is_no_action_is_a_cycle_all_the_same(life: Any, reply: str) -> None:
+async def test_a_reply_that_is_no_action_is_a_cycle_all_the_same(life: Life, reply: str) -> None:
     """Prose, cut calls, a megabyte of brackets, control characters: nothing is done, and the cycle ends in order."""
     life.mind.decides = lambda _: reply
     await life.run(2)
@@ -83,7 +87,7 @@ async def test_a_reply_that_is_no_action_is_a_cycle_all_the_same(life: Any, repl
     assert [(fact.action.valid, fact.outcome.status) for fact in life.facts(ActionTaken)] == [(False, "none")] * 2
 
 
-async def test_the_largest_of_everything_still_fits_its_event(life: Any) -> None:
+async def test_the_largest_of_everything_still_fits_its_event(life: Life) -> None:
     """A thought, a reply, an output and notes of control characters at their limits are cut, not refused."""
 
     @tool
@@ -101,7 +105,7 @@ async def test_the_largest_of_everything_still_fits_its_event(life: Any) -> None
     assert [fact.outcome.status for fact in life.facts(ActionTaken)] == ["success"] * 2
 
 
-async def test_needs_are_as_the_last_fact_about_them_said(life: Any, start: Any, until: Any) -> None:
+async def test_needs_are_as_the_last_fact_about_them_said(life: Life, start: Start, until: Until) -> None:
     """`needs.changed` reaches the situation and the act that is decided after it."""
     running = await start()
     await running.put(
@@ -121,7 +125,7 @@ async def test_needs_are_as_the_last_fact_about_them_said(life: Any, start: Any,
     assert life.mind.asked[-1].situation.needs["curiosity"] == 0.01
 
 
-async def test_every_second_cycle_reflects_where_two_is_said(life: Any) -> None:
+async def test_every_second_cycle_reflects_where_two_is_said(life: Life) -> None:
     """`cycle.reflect_every` cycles from one reflection to the next; the others end with an empty one."""
     await life.run(4)
 
@@ -129,7 +133,7 @@ async def test_every_second_cycle_reflects_where_two_is_said(life: Any) -> None:
     assert life.mind.purposes().count("reflect") == 2
 
 
-async def test_a_cycle_that_a_stop_left_open_is_written_down_whole(life: Any, start: Any, until: Any) -> None:
+async def test_a_cycle_that_a_stop_left_open_is_written_down_whole(life: Life, start: Start, until: Until) -> None:
     """A snapshot in the middle of a cycle holds its thought: it is decided on though the stream was trimmed."""
 
     def thought(_: Situation) -> str:
@@ -150,7 +154,7 @@ async def test_a_cycle_that_a_stop_left_open_is_written_down_whole(life: Any, st
     assert (decided.cycle, "A tidy thought." in decided.messages[0].content) == (number, True)
 
 
-async def test_a_snapshot_that_cannot_be_read_is_said(life: Any) -> None:
+async def test_a_snapshot_that_cannot_be_read_is_said(life: Life) -> None:
     """A memory of a newer version, or a damaged one, ends the start with a sentence."""
     await life.run(1)
     async with MemoryBus(life.journal) as bus:
@@ -161,7 +165,7 @@ async def test_a_snapshot_that_cannot_be_read_is_said(life: Any) -> None:
         await life.run(1)
 
 
-async def test_garbage_on_the_agents_subjects_hinders_nobody(life: Any, start: Any, until: Any) -> None:
+async def test_garbage_on_the_agents_subjects_hinders_nobody(life: Life, start: Start, until: Until) -> None:
     """What is no event is passed over, at the start and while the agent runs."""
     async with MemoryBus(life.journal) as bus:
         await bus.publish("conch.v1.echo.thought.formed", b"garbage", id="1")

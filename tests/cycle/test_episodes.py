@@ -70,7 +70,7 @@ def _borne(life: Any) -> list[tuple[str | None, bool]]:
     return [(act.episode, act.terminal) for act in life.facts(ActionTaken)]
 
 
-async def test_each_act_on_the_way_is_a_step_and_the_last_one_ends_the_task(task: Any) -> None:
+async def test_each_act_on_the_way_is_a_step_and_the_last_one_ends_the_task(task: Life) -> None:
     """First how it stands; then after each act the share of tests that pass and the tokens used; then nothing more."""
     task.mind.decides = _passing(2, 1, None, 4)
     await task.run(6)
@@ -88,7 +88,7 @@ async def test_each_act_on_the_way_is_a_step_and_the_last_one_ends_the_task(task
         assert (step.episode, step.causation_id) == ("task", acts[step.action_id].id)
 
 
-async def test_reflecting_on_a_task_costs_it_tokens(task: Any) -> None:
+async def test_reflecting_on_a_task_costs_it_tokens(task: Life) -> None:
     """What a reflection used is in the next step's count."""
     task.configured(cycle={"reflect_every": 1})
     await task.run(3)
@@ -96,7 +96,7 @@ async def test_reflecting_on_a_task_costs_it_tokens(task: Any) -> None:
     assert [step.tokens_used for step in task.facts(TaskProgressed)] == [0, 20, 50, 80]
 
 
-async def test_a_dropped_task_is_ended_by_the_next_act(task: Any) -> None:
+async def test_a_dropped_task_is_ended_by_the_next_act(task: Life) -> None:
     """Also where it was dropped while no agent ran; the acts after that belong to none."""
     await task.run(2)
     bus_said = {"source": source_of("echo", task.agentuid), "agent": "echo"}
@@ -109,7 +109,7 @@ async def test_a_dropped_task_is_ended_by_the_next_act(task: Any) -> None:
     assert _told(task)[-1] == (2, None, 60, True)
 
 
-async def test_an_act_belongs_to_one_task(task: Any) -> None:
+async def test_an_act_belongs_to_one_task(task: Life) -> None:
     """To the one of the highest priority, unless it achieves another; that one's end does not end the first."""
     (task.workspace / "other").write_text(_ran(0))
     task.configured(goals=(TASK, OTHER))
@@ -124,7 +124,7 @@ async def test_an_act_belongs_to_one_task(task: Any) -> None:
     ]
 
 
-async def test_what_happened_between_two_runs_is_told_as_nobodys_step(task: Any) -> None:
+async def test_what_happened_between_two_runs_is_told_as_nobodys_step(task: Life) -> None:
     """Where the task stands at the start of a run is said where it is news, and belongs to no act."""
     task.mind.decides = _passing(2)
     await task.run(1)
@@ -141,7 +141,7 @@ async def test_what_happened_between_two_runs_is_told_as_nobodys_step(task: Any)
     ]
 
 
-async def test_a_check_that_cannot_be_run_says_no_rate(task: Any) -> None:
+async def test_a_check_that_cannot_be_run_says_no_rate(task: Life) -> None:
     """The step is told without one, so that nothing seems to have fallen."""
     slow = TestsCheck(command="test ! -e slow || sleep 60; cat result")
     task.configured(goals=(TASK.model_copy(update={"check": slow}),), tools={"timeout": 0.3})
@@ -151,7 +151,7 @@ async def test_a_check_that_cannot_be_run_says_no_rate(task: Any) -> None:
     assert _told(task) == [(None, 0.25, 0, False), (0, 0.5, 20, False), (1, None, 40, False)]
 
 
-async def test_other_goals_are_no_tasks(life: Any) -> None:
+async def test_other_goals_are_no_tasks(life: Life) -> None:
     """Without a goal that a test suite decides nothing is told."""
     await life.run(2)
 
@@ -161,7 +161,7 @@ async def test_other_goals_are_no_tasks(life: Any) -> None:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
 @pytest.mark.parametrize("at", range(26))
-async def test_a_crash_at_any_publish_loses_and_doubles_no_step(task: Any, at: int, stored: bool) -> None:
+async def test_a_crash_at_any_publish_loses_and_doubles_no_step(task: Life, at: int, stored: bool) -> None:
     """Every act of the task has its one step, tokens are counted once, and the rewards add up to where it stands."""
     task.mind.decides = _passing(2, None, 3, 4)
     await task.crash(4, at, stored=stored)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -57,7 +56,7 @@ def test_a_hostile_name_stays_on_its_line_of_the_prompt(tmp_path: Path, name: st
     assert any(line.startswith('- "') for line in said.splitlines())
 
 
-def test_a_workspace_that_is_gone_or_closed_has_no_files(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_workspace_that_is_gone_or_closed_has_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listing raises nothing."""
     assert list_files(tmp_path / "gone") == ()
     (tmp_path / "file").write_text("")

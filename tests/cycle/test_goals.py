@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.minds import Situation
 from conch.tools import ToolContext, tool
 from conch_schemas import ActionTaken, CommandCheck, FileCheck, Goal, GoalCheck, GoalReached
+
+if TYPE_CHECKING:
+    from tests.cycle.conftest import Life
 
 
 @tool
@@ -33,7 +36,7 @@ def checks(life: Any) -> list[GoalCheck]:
     return [check for fact in life.facts(ActionTaken) for check in fact.goals]
 
 
-async def test_the_outcome_is_what_the_check_says(life: Any) -> None:
+async def test_the_outcome_is_what_the_check_says(life: Life) -> None:
     """Nothing of it, a part, less than the best part, all of it: neutral, partial, neutral, achieved."""
     life.add(write)
     life.configured(goals=(goal(contains=("tide", "moon", "star")),))
@@ -45,7 +48,7 @@ async def test_the_outcome_is_what_the_check_says(life: Any) -> None:
     assert [fact.goal for fact in life.facts(GoalReached)] == ["x"]
 
 
-async def test_a_goal_that_is_reached_already_pays_nobody(life: Any) -> None:
+async def test_a_goal_that_is_reached_already_pays_nobody(life: Life) -> None:
     """What was so before the first act is said reached at once, and no act carries it."""
     (life.workspace / "x").write_text("there")
     life.configured(goals=(goal(),))
@@ -56,7 +59,7 @@ async def test_a_goal_that_is_reached_already_pays_nobody(life: Any) -> None:
     assert (reached.goal, reached.cycle) == ("x", None)
 
 
-async def test_what_a_person_did_between_two_runs_pays_nobody(life: Any) -> None:
+async def test_what_a_person_did_between_two_runs_pays_nobody(life: Life) -> None:
     """Progress that came while the agent was away is the new baseline, not the merit of its next act."""
     life.add(write)
     life.configured(goals=(goal(contains=("tide", "moon")),))
@@ -68,7 +71,7 @@ async def test_what_a_person_did_between_two_runs_pays_nobody(life: Any) -> None
     assert [(check.outcome, check.best) for check in checks(life)] == [("neutral", 0.5)]
 
 
-async def test_what_an_unknown_act_achieved_pays_nobody(life: Any) -> None:
+async def test_what_an_unknown_act_achieved_pays_nobody(life: Life) -> None:
     """A crash hid the outcome: the goal is found reached before the next act, and no act carries it."""
     life.add(write)
     life.configured(goals=(goal(),))
@@ -82,7 +85,7 @@ async def test_what_an_unknown_act_achieved_pays_nobody(life: Any) -> None:
     assert len(life.facts(GoalReached)) == 1
 
 
-async def test_an_act_that_touches_nothing_is_not_checked(life: Any) -> None:
+async def test_an_act_that_touches_nothing_is_not_checked(life: Life) -> None:
     """Doing nothing leaves the last measure standing, whatever happened beside it."""
     life.configured(goals=(goal(),))
     life.mind.decides = lambda _: (life.workspace / "x").write_text("beside") and "DO_NOTHING: waiting"
@@ -92,7 +95,7 @@ async def test_an_act_that_touches_nothing_is_not_checked(life: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["../x", "\x00", "a" * 300])
-async def test_a_check_that_cannot_be_run_says_nothing(life: Any, path: str) -> None:
+async def test_a_check_that_cannot_be_run_says_nothing(life: Life, path: str) -> None:
     """Its outcome is `error`, it neither pays nor reaches, and the agent goes on."""
     life.add(write)
     life.configured(goals=(goal(path=path),))
@@ -103,7 +106,7 @@ async def test_a_check_that_cannot_be_run_says_nothing(life: Any, path: str) -> 
     assert life.facts(GoalReached) == []
 
 
-async def test_no_act_is_paid_for_a_goal_without_a_baseline(life: Any) -> None:
+async def test_no_act_is_paid_for_a_goal_without_a_baseline(life: Life) -> None:
     """A check that could not be run before the act is not believed after it."""
     life.add(write)
     life.configured(goals=(Goal(id="c", statement="c", check=CommandCheck(command="test -e x")),))
@@ -118,7 +121,7 @@ async def test_no_act_is_paid_for_a_goal_without_a_baseline(life: Any) -> None:
     assert life.facts(GoalReached) == []
 
 
-async def test_a_try_that_failed_makes_the_next_success_a_problem_solved(life: Any) -> None:
+async def test_a_try_that_failed_makes_the_next_success_a_problem_solved(life: Life) -> None:
     """`failed_before` is said of a goal that an earlier act tried in vain; resting is no try."""
     life.add(write)
     life.configured(goals=(goal(equals="tide"),))
@@ -132,7 +135,7 @@ async def test_a_try_that_failed_makes_the_next_success_a_problem_solved(life: A
     ]  # fmt: skip
 
 
-async def test_goals_of_the_home_are_set_once(life: Any) -> None:
+async def test_goals_of_the_home_are_set_once(life: Life) -> None:
     """Starting again does not set a goal again, not even one that was reached or dropped."""
     life.add(write)
     life.configured(goals=(goal(),))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.tools import tool
 from conch.values import Guardrail, Values
 from conch_schemas import ActionDecided, ActionTaken, PolicySet
+
+if TYPE_CHECKING:
+    from tests.cycle.conftest import Life
+
 
 WHY = "the guardrail no-launch forbids it: Nothing is launched."
 VALUES = Values(
@@ -20,7 +24,7 @@ VALUES = Values(
 
 
 @pytest.fixture
-def launched(life: Any) -> Counter[str]:
+def launched(life: Life) -> Counter[str]:
     """What was launched; the agent wants to launch a rocket, then a kite."""
     counted = Counter[str]()
 
@@ -37,7 +41,7 @@ def launched(life: Any) -> Counter[str]:
     return counted
 
 
-async def test_what_a_guardrail_forbids_is_not_done(life: Any, launched: Counter[str]) -> None:
+async def test_what_a_guardrail_forbids_is_not_done(life: Life, launched: Counter[str]) -> None:
     """The intent says why, the outcome is `blocked`; what it does not forbid is done."""
     await life.run(2)
 
@@ -48,7 +52,7 @@ async def test_what_a_guardrail_forbids_is_not_done(life: Any, launched: Counter
 
 
 @pytest.mark.parametrize("at", range(6))
-async def test_a_crash_opens_no_way_around_it(life: Any, launched: Counter[str], at: int) -> None:
+async def test_a_crash_opens_no_way_around_it(life: Life, launched: Counter[str], at: int) -> None:
     """At whichever publish: it is blocked all the same, never `unknown`."""
     await life.crash(1, at, stored=True)
     await life.run(1)
@@ -57,7 +61,7 @@ async def test_a_crash_opens_no_way_around_it(life: Any, launched: Counter[str],
     assert [fact.outcome.status for fact in life.facts(ActionTaken)] == ["blocked"]
 
 
-async def test_the_mind_is_told_what_holds(life: Any, launched: Counter[str]) -> None:
+async def test_the_mind_is_told_what_holds(life: Life, launched: Counter[str]) -> None:
     """In the system prompt, which the policy says whole, with the digest."""
     await life.run(1)
 
@@ -68,7 +72,7 @@ async def test_the_mind_is_told_what_holds(life: Any, launched: Counter[str]) ->
     assert {prompt.system for prompt in life.mind.asked} == {policy.system_prompt}
 
 
-async def test_other_values_are_another_policy(life: Any) -> None:
+async def test_other_values_are_another_policy(life: Life) -> None:
     """Said whenever they change, also back."""
     for digest in ("a", "b", "a", "a"):
         life.values = Values(digest=digest * 64)

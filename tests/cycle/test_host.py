@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,6 +37,11 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.cycle.conftest import CrashingBus, Life
+
 
 NAMES = ("echo-1", "echo-2", "echo-3")
 
@@ -97,7 +102,7 @@ class Town:
 
 
 @pytest.fixture
-def town(tmp_path: Path, make_life: Any) -> Town:
+def town(tmp_path: Path, make_life: type[Life]) -> Town:
     def make(directory: Path, name: str) -> Any:
         workspace = directory / name
         workspace.mkdir()
@@ -109,24 +114,36 @@ def town(tmp_path: Path, make_life: Any) -> Town:
     return Town(tmp_path, make)
 
 
-@pytest.fixture
-async def begin(town: Town) -> AsyncIterator[Callable[..., Any]]:
-    """`bus = await begin()`: the agents without an end, until the test is over."""
-    stack, tasks = AsyncExitStack(), []
+class Begin:
+    """`bus = await begin()`: the agents without an end."""
 
-    async def start(names: tuple[str, ...] = NAMES) -> MemoryBus:
-        bus = await stack.enter_async_context(MemoryBus(town.journal))
-        shared_events = await stack.enter_async_context(shared_subscription(bus))
-        tasks.append(asyncio.create_task(town.host(shared_events, names).run()))
-        start.task = tasks[-1]  # type: ignore[attr-defined]
-        while not all(one.control.state != "starting" for one in town.hosted.values()) and not tasks[-1].done():
+    def __init__(self, town: Town, stack: AsyncExitStack) -> None:
+        self._town, self._stack = town, stack
+        self.tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def task(self) -> asyncio.Task[None]:
+        """The one that was begun last."""
+        return self.tasks[-1]
+
+    async def __call__(self, names: tuple[str, ...] = NAMES) -> MemoryBus:
+        bus = await self._stack.enter_async_context(MemoryBus(self._town.journal))
+        shared_events = await self._stack.enter_async_context(shared_subscription(bus))
+        self.tasks.append(asyncio.create_task(self._town.host(shared_events, names).run()))
+        hosted = self._town.hosted
+        while not all(one.control.state != "starting" for one in hosted.values()) and not self.task.done():
             await asyncio.sleep(0)
         return bus
 
-    yield start
-    for task in tasks:
+
+@pytest.fixture
+async def begin(town: Town) -> AsyncIterator[Begin]:
+    """The agents of the town, until the test is over."""
+    stack = AsyncExitStack()
+    yield (begin := Begin(town, stack))
+    for task in begin.tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*begin.tasks, return_exceptions=True)
     await stack.aclose()
 
 
@@ -147,7 +164,7 @@ async def test_each_lives_its_own_cycles(town: Town) -> None:
         assert {fact.agentuid for fact in town.facts(name)} == {uid(name)}
 
 
-async def test_whatever_dies_each_of_them_is_finished(town: Town, crashing_bus: Any) -> None:
+async def test_whatever_dies_each_of_them_is_finished(town: Town, crashing_bus: type[CrashingBus]) -> None:
     """A process that dies again and again: no cycle of any agent has a gap, and nothing is done twice."""
     for at in (3, 8, 9, 11, 17, 2, 5):
         with pytest.raises(crashing_bus.death):
@@ -163,7 +180,7 @@ async def test_whatever_dies_each_of_them_is_finished(town: Town, crashing_bus: 
         assert max(ids.values()) == 1
 
 
-async def test_one_that_fails_is_set_aside_and_the_others_go_on(town: Town, begin: Any, until: Any) -> None:
+async def test_one_that_fails_is_set_aside_and_the_others_go_on(town: Town, begin: Begin, until: Until) -> None:
     """Its state says why; it does nothing more until somebody lets it go on, and then goes on where it was."""
     town.lives["echo-2"].mind.failures = [OSError("its disk is gone")]
     bus = await begin()
@@ -181,7 +198,7 @@ async def test_one_that_fails_is_set_aside_and_the_others_go_on(town: Town, begi
     assert (await ask(bus, "echo-2", "status"))["state"] == "running"
 
 
-async def test_what_is_told_while_one_is_let_go_on_is_not_lost(town: Town, begin: Any, until: Any) -> None:
+async def test_what_is_told_while_one_is_let_go_on_is_not_lost(town: Town, begin: Begin, until: Until) -> None:
     """A message that came while it was set aside waits in its memory."""
     town.lives["echo-2"].mind.failures = [OSError("gone")]
     bus = await begin()
@@ -212,7 +229,7 @@ async def test_a_run_of_some_cycles_does_not_wait_for_one_that_failed(town: Town
     assert {name: str(one.error) for name, one in town.hosted.items() if one.error} == {"echo-3": "no key"}
 
 
-async def test_a_second_copy_of_one_stops_that_one_alone(town: Town, begin: Any, until: Any) -> None:
+async def test_a_second_copy_of_one_stops_that_one_alone(town: Town, begin: Begin, until: Until) -> None:
     """A cycle's fact that echo-2 did not say itself is somebody else's."""
     bus = await begin()
     await until(lambda: len(town.cycles("echo-2")) > 1)
@@ -228,7 +245,7 @@ async def test_a_second_copy_of_one_stops_that_one_alone(town: Town, begin: Any,
 
 
 async def test_a_memory_that_somebody_else_wrote_stops_that_one_alone(
-    town: Town, begin: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    town: Town, begin: Begin, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compare-and-set of one agent's memory is no other's concern."""
     monkeypatch.setattr(checkpoint, "HEARD", 1)
@@ -242,7 +259,7 @@ async def test_a_memory_that_somebody_else_wrote_stops_that_one_alone(
     await until(lambda: len(town.cycles("echo-3")) > seen + 2)
 
 
-async def test_a_stranger_of_one_name_keeps_out_that_one_alone(town: Town, begin: Any, until: Any) -> None:
+async def test_a_stranger_of_one_name_keeps_out_that_one_alone(town: Town, begin: Begin, until: Until) -> None:
     """Another home's agent of the name stands on the stream: the others begin."""
     await town.run(1)
     town.lives["echo-1"].agentuid = "00000000-0000-4000-8000-000000000001"
@@ -254,7 +271,7 @@ async def test_a_stranger_of_one_name_keeps_out_that_one_alone(town: Town, begin
     assert town.cycles("echo-1") == [0]
 
 
-async def test_all_are_paused_asked_and_stopped_at_once(town: Town, begin: Any, until: Any) -> None:
+async def test_all_are_paused_asked_and_stopped_at_once(town: Town, begin: Begin, until: Until) -> None:
     """With `all`, what is asked of one is asked of each."""
     bus = await begin()
     await ask(bus, "echo-1", "pause", all=True)
@@ -272,7 +289,7 @@ async def test_all_are_paused_asked_and_stopped_at_once(town: Town, begin: Any, 
 
 
 async def test_memories_are_written_at_once_where_there_are_none_and_then_in_turn(
-    town: Town, begin: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    town: Town, begin: Begin, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One at a time, whoever was heard: what is read again after a crash stays bounded for each."""
     await begin()
@@ -294,7 +311,7 @@ async def test_at_an_end_in_order_every_memory_is_written(town: Town) -> None:
         assert town.written(name)["seq"] >= town.facts(name, ActionTaken)[-1].cycle
 
 
-async def test_one_that_rests_remembers_what_it_is_told(town: Town, begin: Any, until: Any) -> None:
+async def test_one_that_rests_remembers_what_it_is_told(town: Town, begin: Begin, until: Until) -> None:
     """A later run of fewer agents: the others rest, their memories are kept up, and they go on when they are back."""
     await town.run(2)
     bus = await begin(("echo-1",))
@@ -361,7 +378,7 @@ async def test_a_memory_that_cannot_be_read_is_that_agents_alone(town: Town) -> 
     assert "the memory of agent echo-2 on the bus cannot be read" in str(found["echo-2"])
 
 
-async def test_tools_are_used_in_turn(town: Town, until: Any, begin: Any) -> None:
+async def test_tools_are_used_in_turn(town: Town, until: Until, begin: Begin) -> None:
     """So many agents act at once; the others think meanwhile, and their intents are stored when their turn comes."""
     running, most = Counter[str](), 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,10 +14,15 @@ from conch.errors import UsageError
 from conch.text import cut
 from conch_schemas import ActionTaken, FileCheck, Goal, GoalDropped, GoalSet, MessageReceived, MessageSent, source_of
 
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.cycle.conftest import Life, Start
+
+
 GOAL = {"statement": "There is x.", "check": {"kind": "file", "path": "x"}}
 
 
-async def test_a_message_waits_is_answered_once_and_the_oldest_first(life: Any, start: Any, until: Any) -> None:
+async def test_a_message_waits_is_answered_once_and_the_oldest_first(life: Life, start: Start, until: Until) -> None:
     """`say` until `reply`: each message gets its own answer, in the order in which they came."""
     running = await start()
     ids = [(await running.ask("say", {"text": f"question {n}"}))["id"] for n in range(3)]
@@ -37,7 +42,7 @@ async def test_a_message_waits_is_answered_once_and_the_oldest_first(life: Any, 
     assert (await running.ask("status"))["waiting"] == []
 
 
-async def test_a_reply_answers_the_message_that_was_decided_on(life: Any, start: Any, until: Any) -> None:
+async def test_a_reply_answers_the_message_that_was_decided_on(life: Life, start: Start, until: Until) -> None:
     """A message that comes between decision and act is not answered by words that were not meant for it."""
     running = await start()
     tell = running.agent.people_inbox.tell
@@ -58,7 +63,7 @@ async def test_a_reply_answers_the_message_that_was_decided_on(life: Any, start:
     assert len(life.facts(MessageSent)) == 1
 
 
-async def test_the_same_message_asked_twice_is_said_once(life: Any, start: Any) -> None:
+async def test_the_same_message_asked_twice_is_said_once(life: Life, start: Start) -> None:
     """A request repeated for want of a reply has the same id, and no second fact."""
     running = await start()
     one = await running.ask("say", {"text": "hello", "id": "k1"})
@@ -69,7 +74,7 @@ async def test_the_same_message_asked_twice_is_said_once(life: Any, start: Any) 
     assert len(life.facts(MessageReceived)) == 1
 
 
-async def test_a_flood_of_messages_is_refused_at_a_bound(life: Any) -> None:
+async def test_a_flood_of_messages_is_refused_at_a_bound(life: Life) -> None:
     """The agent takes so many and says how many wait; its memory still fits its snapshot."""
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
@@ -83,7 +88,7 @@ async def test_a_flood_of_messages_is_refused_at_a_bound(life: Any) -> None:
     assert len(life.facts(MessageReceived)) == MOST_WAITING
 
 
-async def test_large_messages_are_cut_and_bounded_together(life: Any) -> None:
+async def test_large_messages_are_cut_and_bounded_together(life: Life) -> None:
     """A megabyte is cut to an event's size; so many of them are refused before the memory is too large."""
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
@@ -99,7 +104,7 @@ async def test_large_messages_are_cut_and_bounded_together(life: Any) -> None:
 
 
 async def test_a_message_that_waited_on_the_stream_is_found_while_the_agent_runs(
-    life: Any, start: Any, until: Any
+    life: Life, start: Start, until: Until
 ) -> None:
     """A fact that others put on the stream while the agent runs is noticed, once."""
     running = await start()
@@ -111,7 +116,7 @@ async def test_a_message_that_waited_on_the_stream_is_found_while_the_agent_runs
     assert [waiting.text for waiting in running.agent.memory.waiting] == ["from beside"]
 
 
-async def test_a_goal_is_set_and_dropped_by_request(life: Any, start: Any) -> None:
+async def test_a_goal_is_set_and_dropped_by_request(life: Life, start: Start) -> None:
     """Adding answers with the goal's id; dropping it ends it; twice is refused with a reason."""
     running = await start()
     added = await running.ask("goal", {"add": GOAL | {"id": "x"}})
@@ -126,7 +131,7 @@ async def test_a_goal_is_set_and_dropped_by_request(life: Any, start: Any) -> No
     assert [fact.why for fact in life.facts(GoalDropped)] == ["done with it"]
 
 
-async def test_active_goals_are_bounded(life: Any) -> None:
+async def test_active_goals_are_bounded(life: Life) -> None:
     """Every goal is checked after every act, so there are only so many, and none is a book."""
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
@@ -166,7 +171,7 @@ async def test_active_goals_are_bounded(life: Any) -> None:
     ],
 )
 async def test_a_malformed_request_is_refused_with_a_sentence(
-    life: Any, start: Any, verb: str, body: Any, why: str
+    life: Life, start: Start, verb: str, body: Any, why: str
 ) -> None:
     """The reply says what is wrong, nothing is published for it, and the agent goes on."""
     running = await start()
@@ -179,7 +184,7 @@ async def test_a_malformed_request_is_refused_with_a_sentence(
     assert (await running.ask("status"))["state"] == "running"
 
 
-async def test_hostile_words_are_taken_as_they_are(life: Any, start: Any) -> None:
+async def test_hostile_words_are_taken_as_they_are(life: Life, start: Start) -> None:
     """Escape sequences, direction marks and lone surrogates in a message harm no event."""
     running = await start()
     text = "\x1b[31m[/nope] \u202e \x00 " + "\\ud800"
@@ -188,7 +193,7 @@ async def test_hostile_words_are_taken_as_they_are(life: Any, start: Any) -> Non
     assert life.facts(MessageReceived)[0].text == "\x1b[31m[/nope] \u202e \x00 \ufffd"
 
 
-async def test_requests_and_cycles_do_not_disturb_each_other(life: Any, start: Any, until: Any) -> None:
+async def test_requests_and_cycles_do_not_disturb_each_other(life: Life, start: Start, until: Until) -> None:
     """Messages and goals by the dozen while cycles go by: each fact once, and a new start knows them all."""
     running = await start()
     for number in range(30):

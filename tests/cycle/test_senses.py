@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,11 @@ from conch.cycle.grounding.sensors import in_words, perceived
 from conch.cycle.state.memory import AgentMemory, remember
 from conch.minds import SensorValue
 from conch_schemas import Claim, SenseMeasured, ThoughtGrounded, encode, subject_of
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.cycle.conftest import Life, Start
+
 
 SENSES = (
     SensorValue("kitchen_temperature", 21.5, "°C", 3.0),
@@ -148,7 +153,7 @@ def test_a_sense_that_nobody_configured_goes_stale_too() -> None:
     assert sense.stale
 
 
-async def test_what_a_sensor_says_reaches_the_mind_and_its_thought(life: Any, start: Any, until: Any) -> None:
+async def test_what_a_sensor_says_reaches_the_mind_and_its_thought(life: Life, start: Start, until: Until) -> None:
     """The mind is told value, unit and age; its thought is grounded on them; a restart forgets none of it."""
     life.configured(edge={"bridge": "mqtt://x", "senses": {"kitchen": {"topic": "k", "max_age": 3600}}})
     life.mind.thinks = lambda situation: f"kitchen is 30. I saw {len(situation.senses)}."

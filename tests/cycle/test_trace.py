@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conch.bus import MemoryBus, shared_subscription
 from conch.consumer import ServiceContext
@@ -31,6 +31,10 @@ from conch_schemas import (
     trace_of,
 )
 
+if TYPE_CHECKING:
+    from tests.cycle.conftest import Life
+
+
 CONSUMERS = ("reward", "needs", "curiosity", "witness", "store")
 
 
@@ -55,7 +59,7 @@ async def scored(life: Any, home: Path) -> None:
             await hosting
 
 
-async def test_every_fact_of_an_act_is_in_its_trace(life: Any, tmp_path: Path) -> None:
+async def test_every_fact_of_an_act_is_in_its_trace(life: Life, tmp_path: Path) -> None:
     """From the thought to scores, marks, goals and the experience: one trace, and as many spans as facts."""
     parts = weight_set((), life.settings.rewards)
     source = f"conch/echo/{life.agentuid}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,8 +18,12 @@ from conch.errors import FencedError, ModelError
 from conch.minds import ScriptEnded
 from conch_schemas import ActionTaken, CycleReflected, ThoughtFormed, Usage
 
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.cycle.conftest import Life, Start
 
-async def test_a_mind_that_fails_is_asked_again_and_costs_no_cycle(life: Any) -> None:
+
+async def test_a_mind_that_fails_is_asked_again_and_costs_no_cycle(life: Life) -> None:
     """Failures are no replies: the cycle goes on with the first answer, and the state says so meanwhile."""
     life.mind.failures = [ModelError(f"busy {n}", retry_after=0.001) for n in range(3)]
     await life.run(1)
@@ -29,7 +33,7 @@ async def test_a_mind_that_fails_is_asked_again_and_costs_no_cycle(life: Any) ->
     assert life.said[1] == ("mind", "busy 0; trying again in 0 s")
 
 
-async def test_a_fatal_failure_before_the_mind_ever_spoke_ends_the_run(life: Any) -> None:
+async def test_a_fatal_failure_before_the_mind_ever_spoke_ends_the_run(life: Life) -> None:
     """A wrong key or model is for a person to mend: the sentence comes out as itself."""
     life.mind.failures = [ModelError("no such model", fatal=True)]
 
@@ -38,7 +42,7 @@ async def test_a_fatal_failure_before_the_mind_ever_spoke_ends_the_run(life: Any
     assert life.facts(ThoughtFormed) == []
 
 
-async def test_a_fatal_failure_of_a_mind_that_spoke_is_waited_for(life: Any) -> None:
+async def test_a_fatal_failure_of_a_mind_that_spoke_is_waited_for(life: Life) -> None:
     """A mind that once worked may do so again: a run of days does not end for it."""
     life.mind.thinks = lambda _: life.mind.failures.append(ModelError("odd", fatal=True, retry_after=0.001)) or "Hm."
     await life.run(1)
@@ -46,7 +50,7 @@ async def test_a_fatal_failure_of_a_mind_that_spoke_is_waited_for(life: Any) -> 
     assert len(life.facts(ActionTaken)) == 1
 
 
-async def test_a_run_of_set_length_does_not_wait_for_a_mind_that_never_spoke(life: Any) -> None:
+async def test_a_run_of_set_length_does_not_wait_for_a_mind_that_never_spoke(life: Life) -> None:
     """`--cycles` with no model at the address ends with the reason, at once."""
     life.batch = True
     life.mind.failures = [ModelError("nobody there", unreachable=True)]
@@ -55,7 +59,7 @@ async def test_a_run_of_set_length_does_not_wait_for_a_mind_that_never_spoke(lif
         await life.run(1)
 
 
-async def test_a_run_of_set_length_waits_a_while_for_a_mind_that_fails(life: Any) -> None:
+async def test_a_run_of_set_length_waits_a_while_for_a_mind_that_fails(life: Life) -> None:
     """A reply that was cut off may be whole the next time; after GIVE_UP_SECONDS without any the run ends."""
     life.batch = True
     life.mind.failures = [ModelError("cut", retry_after=0.001), ModelError("cut", retry_after=0.001)]
@@ -63,7 +67,7 @@ async def test_a_run_of_set_length_waits_a_while_for_a_mind_that_fails(life: Any
     assert len(life.facts(ActionTaken)) == 1
 
 
-async def test_a_run_of_set_length_gives_a_failing_mind_up(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_of_set_length_gives_a_failing_mind_up(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing whole for GIVE_UP_SECONDS, and never before: the run ends with the reason."""
     monkeypatch.setattr(model_retry, "GIVE_UP_SECONDS", 0.0)
     life.batch = True
@@ -74,7 +78,7 @@ async def test_a_run_of_set_length_gives_a_failing_mind_up(life: Any, monkeypatc
 
 
 async def test_a_mind_that_takes_its_time_is_said_to_be_waited_for(
-    life: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    life: Life, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question that hangs is said within seconds, in a reflection too; the reply ends that."""
     monkeypatch.setattr(model_retry, "SILENT_SECONDS", 0.01)
@@ -94,7 +98,7 @@ async def test_a_mind_that_takes_its_time_is_said_to_be_waited_for(
     assert life.said[1] == ("mind", "no reply for 0 s so far, it is waited for")
 
 
-async def test_a_slow_mind_is_not_said_to_be_waited_for_each_time(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_mind_is_not_said_to_be_waited_for_each_time(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply may take twice as long as the slowest before it, without a word."""
     control, said = Control(lambda state, _: said.append(state)), []
     waiting = ModelRetry(control, None)
@@ -128,7 +132,7 @@ async def test_a_run_of_set_length_ends_no_later_for_its_back_off(
     assert now == pytest.approx(seconds)
 
 
-async def test_stop_ends_the_wait_for_a_mind_at_once(life: Any, start: Any, until: Any) -> None:
+async def test_stop_ends_the_wait_for_a_mind_at_once(life: Life, start: Start, until: Until) -> None:
     """Told to stop while the mind is down for an hour, the run ends; the next one finishes the cycle."""
     life.mind.thinks = lambda _: life.mind.failures.append(ModelError("down", retry_after=3600)) or "Later."
     running = await start()
@@ -143,7 +147,7 @@ async def test_stop_ends_the_wait_for_a_mind_at_once(life: Any, start: Any, unti
     assert [fact.cycle for fact in life.facts(ActionTaken)] == [0]
 
 
-async def test_stop_ends_a_question_under_way(life: Any, start: Any, until: Any) -> None:
+async def test_stop_ends_a_question_under_way(life: Life, start: Start, until: Until) -> None:
     """A mind that takes minutes to answer holds up no end."""
     asked, cancelled = asyncio.Event(), list[bool]()
 
@@ -163,7 +167,9 @@ async def test_stop_ends_a_question_under_way(life: Any, start: Any, until: Any)
     assert cancelled == [True]
 
 
-async def test_stop_while_it_reflects_ends_the_cycle_without_a_reflection(life: Any, start: Any, until: Any) -> None:
+async def test_stop_while_it_reflects_ends_the_cycle_without_a_reflection(
+    life: Life, start: Start, until: Until
+) -> None:
     """The act is done, so the cycle is finished in order."""
     life.configured(cycle={"reflect_every": 1})
     usual, reflecting = life.mind.complete, asyncio.Event()
@@ -183,7 +189,7 @@ async def test_stop_while_it_reflects_ends_the_cycle_without_a_reflection(life: 
     assert [fact.reflection for fact in life.facts(CycleReflected)] == [""]
 
 
-async def test_a_reflection_that_fails_is_left_out(life: Any) -> None:
+async def test_a_reflection_that_fails_is_left_out(life: Life) -> None:
     """A mind that cannot reflect does not hold up the agent."""
     life.configured(cycle={"reflect_every": 1})
     life.mind.decides = lambda _: life.mind.failures.append(ModelError("busy")) or "DO_NOTHING: resting"
@@ -193,7 +199,7 @@ async def test_a_reflection_that_fails_is_left_out(life: Any) -> None:
     assert life.said == [("running", "")]
 
 
-async def test_stop_ends_the_sleep_between_cycles(life: Any, start: Any, until: Any) -> None:
+async def test_stop_ends_the_sleep_between_cycles(life: Life, start: Start, until: Until) -> None:
     """Neither a stop during the sleep nor one during the cycle before it waits for the interval."""
     life.configured(cycle={"interval": 3600.0})
     running = await start()
@@ -215,7 +221,7 @@ async def test_stop_ends_the_sleep_between_cycles(life: Any, start: Any, until: 
         await running.task
 
 
-async def test_resume_does_not_hasten_the_next_cycle(life: Any, start: Any, until: Any) -> None:
+async def test_resume_does_not_hasten_the_next_cycle(life: Life, start: Start, until: Until) -> None:
     """Pause and resume during the sleep leave the rhythm as it is."""
     life.configured(cycle={"interval": 3600.0})
     running = await start()
@@ -227,7 +233,7 @@ async def test_resume_does_not_hasten_the_next_cycle(life: Any, start: Any, unti
     assert len(life.facts(ThoughtFormed)) == 1
 
 
-async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Any, start: Any, until: Any) -> None:
+async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Life, start: Start, until: Until) -> None:
     """Pause holds before the next cycle; resume goes on with the next number."""
     running = await start()
     await until(lambda: len(running.cycles()) > 2)
@@ -248,7 +254,7 @@ async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Any, sta
     assert life.said[-1] == ("running", "")
 
 
-async def test_stop_ends_a_paused_agent(life: Any, start: Any) -> None:
+async def test_stop_ends_a_paused_agent(life: Life, start: Start) -> None:
     """Nobody has to resume an agent to end it."""
     running = await start()
     await running.ask("pause")
@@ -257,7 +263,7 @@ async def test_stop_ends_a_paused_agent(life: Any, start: Any) -> None:
 
 
 async def test_the_hours_tokens_pause_the_agent_until_a_time_that_is_said(
-    life: Any, start: Any, until: Any, monkeypatch: Any
+    life: Life, start: Start, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Used up, the agent waits and says until when; an hour later it goes on."""
     now = time.time()
@@ -276,7 +282,7 @@ async def test_the_hours_tokens_pause_the_agent_until_a_time_that_is_said(
     await until(lambda: len(life.facts(ActionTaken)) >= 2)
 
 
-async def test_a_restart_does_not_forget_what_was_spent(life: Any, start: Any, until: Any) -> None:
+async def test_a_restart_does_not_forget_what_was_spent(life: Life, start: Start, until: Until) -> None:
     """The hour's tokens are on the stream: a crash gives no new budget."""
     life.configured(mind={"max_tokens_per_hour": 100})
     life.mind.usage = Usage(output_tokens=60)
@@ -288,7 +294,7 @@ async def test_a_restart_does_not_forget_what_was_spent(life: Any, start: Any, u
     assert len(life.mind.asked) == asked
 
 
-async def test_the_tokens_of_a_reflection_count(life: Any) -> None:
+async def test_the_tokens_of_a_reflection_count(life: Life) -> None:
     """Everything that the mind used is in the hour's figure."""
     life.configured(cycle={"reflect_every": 1})
     life.mind.usage = Usage(output_tokens=7)
@@ -297,7 +303,7 @@ async def test_the_tokens_of_a_reflection_count(life: Any) -> None:
     assert agent.memory.tokens_in_hour(time.time()) == 21
 
 
-async def test_the_end_of_a_script_is_the_end_of_the_run(life: Any) -> None:
+async def test_the_end_of_a_script_is_the_end_of_the_run(life: Life) -> None:
     """ScriptEnded is no error; the memory is written down."""
     life.mind.failures = []
     life.mind.thinks = lambda situation: "On." if situation.cycle < 2 else (_ for _ in ()).throw(ScriptEnded())
@@ -307,7 +313,7 @@ async def test_the_end_of_a_script_is_the_end_of_the_run(life: Any) -> None:
     assert "agent/echo" in life.journal.bucket
 
 
-async def test_a_bus_that_is_gone_is_said_until_it_is_back(life: Any, monkeypatch: Any) -> None:
+async def test_a_bus_that_is_gone_is_said_until_it_is_back(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """The state names the bus while a fact waits for it, and runs again once it is stored."""
     gone = [True]
     monkeypatch.setattr(MemoryBus, "connected", property(lambda _: not (gone and gone.pop())))
@@ -316,7 +322,7 @@ async def test_a_bus_that_is_gone_is_said_until_it_is_back(life: Any, monkeypatc
     assert [state for state, _ in life.said] == ["running", "bus", "running"]
 
 
-async def test_waiting_grows_to_a_minute_and_never_breaks(monkeypatch: Any) -> None:
+async def test_waiting_grows_to_a_minute_and_never_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """2, 4, 8 … seconds with jitter, at most 60, also after days; what the endpoint asks for comes first."""
     control, waits = Control(lambda *_: None), []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +12,10 @@ from conch.text import cut
 from conch_schemas import EVENTS, Action, ActionTaken, Event, MessageReceived, PolicySet, source_of
 from conch_services.dashboard.stream.frames import SHOWN, frame
 from tests.dashboard.life import Life
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct
+
 
 UID = "0b6c2b0e-7f55-4a3e-9a54-35a5f7b1d0aa"
 
@@ -42,7 +46,7 @@ def test_words_are_made_safe_and_short(text: str) -> None:
     assert not any(mark in told for mark in "\x00\x1b\u202e\u2066\n\r")
 
 
-def test_a_frame_of_a_large_act_is_small(act: Any) -> None:
+def test_a_frame_of_a_large_act_is_small(act: MakeAct) -> None:
     """A megabyte of arguments and output stays in the history, from where a page asks for it."""
     huge = "<script>" * 100_000
     event: ActionTaken = act(

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +17,10 @@ from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch_schemas import ActionTaken, encode, subject_of
 from conch_services.dashboard.stream import hub as hub_module
 from conch_services.dashboard.stream.hub import LIVE, LiveHub, PageUpdate
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+
 
 Publish = Callable[..., Any]
 
@@ -58,7 +62,7 @@ async def taken(news: AsyncIterator[PageUpdate], upto: int) -> tuple[list[int], 
     return found, missed
 
 
-async def test_a_page_has_every_frame_once_in_order(act: Any) -> None:
+async def test_a_page_has_every_frame_once_in_order(act: MakeAct) -> None:
     """From the place that it names on: what was before it is not told again."""
     hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
@@ -72,7 +76,7 @@ async def test_a_page_has_every_frame_once_in_order(act: Any) -> None:
     assert rest == [5, 6, 7]
 
 
-async def test_a_frame_is_what_a_page_shows_of_a_fact(act: Any) -> None:
+async def test_a_frame_is_what_a_page_shows_of_a_fact(act: MakeAct) -> None:
     """One message of text/event-stream: its id the place in the stream, its data one line of JSON."""
     hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
@@ -93,7 +97,7 @@ async def _until(hub: LiveHub, seq: int) -> AsyncIterator[PageUpdate]:
             return
 
 
-async def test_a_page_that_comes_again_after_a_restart_misses_nothing(act: Any) -> None:
+async def test_a_page_that_comes_again_after_a_restart_misses_nothing(act: MakeAct) -> None:
     """What the new hub never had is read back from the stream; then it goes on live, each frame once."""
     journal = MemoryJournal()
     async with MemoryBus(journal) as bus:
@@ -111,7 +115,7 @@ async def test_a_page_that_comes_again_after_a_restart_misses_nothing(act: Any) 
 
 
 async def test_a_page_that_is_too_far_behind_is_told_how_much_it_misses(
-    act: Any, monkeypatch: pytest.MonkeyPatch
+    act: MakeAct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what is read back nothing is told twice, and what is left out is counted."""
     monkeypatch.setattr(hub_module, "MOST_READ", 3)
@@ -127,7 +131,7 @@ async def test_a_page_that_is_too_far_behind_is_told_how_much_it_misses(
     assert missed == 8
 
 
-async def test_a_flood_reaches_a_page_as_its_newest_frames(act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_reaches_a_page_as_its_newest_frames(act: MakeAct, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a page can be sent at a time: the oldest are left out, and counted."""
     monkeypatch.setattr(hub_module, "MOST_AT_ONCE", 5)
     hub = LiveHub()
@@ -143,7 +147,7 @@ async def test_a_flood_reaches_a_page_as_its_newest_frames(act: Any, monkeypatch
     assert missed == 95
 
 
-async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: Any) -> None:
+async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: MakeAct) -> None:
     """Its places start again: a page that knows higher ones is told so, instead of waiting for them."""
     hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
@@ -158,7 +162,7 @@ async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: Any) -> None:
     assert first.after <= 1
 
 
-async def test_a_stream_that_is_replaced_under_an_open_page_begins_it_anew(act: Any) -> None:
+async def test_a_stream_that_is_replaced_under_an_open_page_begins_it_anew(act: MakeAct) -> None:
     """Also where the page is no further than the new stream: its places mean other facts now."""
     hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
@@ -180,7 +184,7 @@ async def test_a_stream_that_is_replaced_under_an_open_page_begins_it_anew(act: 
     assert one.anew
 
 
-async def test_a_page_of_one_agent_is_told_of_no_other(act: Any) -> None:
+async def test_a_page_of_one_agent_is_told_of_no_other(act: MakeAct) -> None:
     """Neither live nor read back."""
     async with MemoryBus() as bus:
         for cycle in range(1, 4):
@@ -196,7 +200,7 @@ async def test_a_page_of_one_agent_is_told_of_no_other(act: Any) -> None:
     assert found == [2, 4, 6, 8, 10]
 
 
-async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: Any, until: Any) -> None:
+async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: MakeAct, until: Until) -> None:
     """They wait meanwhile, and miss nothing of what was said."""
     journal = MemoryJournal()
     hub = LiveHub()
@@ -217,7 +221,7 @@ async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: Any,
     assert found == [2]
 
 
-async def test_a_closed_hub_ends_every_page(act: Any) -> None:
+async def test_a_closed_hub_ends_every_page(act: MakeAct) -> None:
     """At once, also those that wait."""
     hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):

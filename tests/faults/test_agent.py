@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -101,7 +100,10 @@ async def assert_whole(acting: Acting, bus: Bus) -> None:
 
 
 async def test_a_full_stream_pauses_the_agent(
-    acting: Acting, nats_server: EmbeddedServer, bus_at: Callable[[str], Any], until: Callable[..., Awaitable[None]]
+    acting: Acting,
+    nats_server: EmbeddedServer,
+    bus_at: Callable[[str], JetStreamBus],
+    until: Callable[..., Awaitable[None]],
 ) -> None:
     """It says that nothing is stored and acts no more; when there is room again it says so and goes on."""
     async with (
@@ -124,7 +126,10 @@ async def test_a_full_stream_pauses_the_agent(
 
 
 async def test_room_that_is_made_by_trimming_is_enough(
-    acting: Acting, nats_server: EmbeddedServer, bus_at: Callable[[str], Any], until: Callable[..., Awaitable[None]]
+    acting: Acting,
+    nats_server: EmbeddedServer,
+    bus_at: Callable[[str], JetStreamBus],
+    until: Callable[..., Awaitable[None]],
 ) -> None:
     """Full again and again, the agent goes on as often as facts are trimmed; no cycle is lost and none done twice."""
     seen: dict[int, list[int | None]] = {}
@@ -187,7 +192,7 @@ async def test_a_bus_that_is_gone_pauses_the_agent(
     acting: Acting,
     nats_server: EmbeddedServer,
     proxy: Proxy,
-    bus_at: Callable[[str], Any],
+    bus_at: Callable[[str], JetStreamBus],
     until: Callable[..., Awaitable[None]],
 ) -> None:
     """Killed or behind a black hole: the agent does what is decided and stored, nothing beyond, and says what it waits

@@ -7,7 +7,7 @@ import json
 import random
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +17,11 @@ from tests.conftest import TOKEN
 from tests.faults.load import message
 from tests.faults.processes import Publisher, publisher
 from tests.faults.proxy import Proxy
+
+if TYPE_CHECKING:
+    from conch.bus.jetstream import JetStreamBus
+    from tests.conftest import Until
+
 
 pytestmark = pytest.mark.torture
 
@@ -44,7 +49,10 @@ async def numbers(bus: Bus) -> dict[int, list[int]]:
 
 
 async def test_a_publisher_that_is_killed_has_lost_nothing(
-    nats_server: EmbeddedServer, publish: Any, bus_at: Any, until: Any
+    nats_server: EmbeddedServer,
+    publish: Callable[..., Awaitable[Publisher]],
+    bus_at: Callable[[str], JetStreamBus],
+    until: Until,
 ) -> None:
     """kill -9 in mid-publish: what it had heard of is there; the next process publishes what it cannot know of again,
     and nothing stands twice."""
@@ -65,7 +73,11 @@ async def test_a_publisher_that_is_killed_has_lost_nothing(
 
 
 async def test_a_publisher_that_stood_still_goes_on(
-    nats_server: EmbeddedServer, proxy: Proxy, publish: Any, bus_at: Any, until: Any
+    nats_server: EmbeddedServer,
+    proxy: Proxy,
+    publish: Callable[..., Awaitable[Publisher]],
+    bus_at: Callable[[str], JetStreamBus],
+    until: Until,
 ) -> None:
     """SIGSTOP, its connection reset meanwhile, SIGCONT: it connects anew, and what was on its way stands once."""
     one = await publish(proxy.url, 1)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,14 @@ from conch_schemas import ExperienceRecorded, NeedsChanged, NoveltyMeasured, Rew
 from tests.faults.acts import OF_CURIOSITY, PARTS, SCORERS, act, consuming, context, ready, stored, streamed, weights
 from tests.faults.conftest import either_way
 from tests.faults.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from contextlib import AbstractAsyncContextManager
+
+    from tests.conftest import Until
+    from tests.faults.load import Counted, Load
+
 
 HOUR = timedelta(hours=1)
 
@@ -47,7 +55,9 @@ async def publish(bus: Bus, *events: Any) -> None:
         await bus.publish(*ready(event)[:2], id=event.id)
 
 
-async def test_a_clock_that_jumps_to_and_fro_costs_the_store_nothing(tmp_path: Path, jump: Any, until: Any) -> None:
+async def test_a_clock_that_jumps_to_and_fro_costs_the_store_nothing(
+    tmp_path: Path, jump: Callable[[timedelta], None], until: Until
+) -> None:
     """The store's clock and the producer's are each an hour off, now so, now so: every act is recorded in the end with
     all of its scores, each of them once."""
     own, draw = context(tmp_path), random.Random(8)
@@ -70,7 +80,7 @@ async def test_a_clock_that_jumps_to_and_fro_costs_the_store_nothing(tmp_path: P
 
 @pytest.mark.parametrize(("off", "revisions"), [(HOUR, [1, 2]), (-HOUR, [1])], ids=["ahead", "behind"])
 async def test_a_part_that_the_clock_held_for_late_counts_all_the_same(
-    off: timedelta, revisions: list[int], tmp_path: Path, jump: Any, until: Any
+    off: timedelta, revisions: list[int], tmp_path: Path, jump: Callable[[timedelta], None], until: Until
 ) -> None:
     """With the clock an hour ahead the deadline passes at once, and the act is recorded without that part; the part
     comes and the record is revised. With the clock an hour behind it is waited for. Both end with the same scores."""
@@ -102,7 +112,11 @@ async def said_complete(bus: Bus) -> bool:
 
 @either_way
 async def test_publishers_do_not_ask_the_wall_clock(
-    proxy: Proxy, load_at: Any, audit: Any, until: Any, jump: Any
+    proxy: Proxy,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    until: Until,
+    jump: Callable[[timedelta], None],
 ) -> None:
     """It jumps by hours while their connection is cut: what is sent again is stored once, and soon."""
     draw = random.Random(9)

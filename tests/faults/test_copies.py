@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from conch.consumer.runtime import snapshots
 from conch.errors import FencedError
 from conch_schemas import MessageSent, subject_filter
 from tests.faults.load import ANSWER, message
+
+if TYPE_CHECKING:
+    from tests.conftest import Until, World
 
 
 class Copy:
@@ -32,7 +35,9 @@ class Copy:
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.02, 0.2])
-async def test_of_two_copies_one_stops(apart: float, world: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_two_copies_one_stops(
+    apart: float, world: World, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Started together, or one a while after the other: one is fenced soon, the other answers each message once."""
     monkeypatch.setattr(snapshots, "SNAPSHOT_SECONDS", 0.05)
     async with world.bus() as bus, world.bus() as theirs:

@@ -8,13 +8,18 @@ import subprocess
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.bus import Bus, OutgoingMessage
 from conch.bus.server import EmbeddedServer
 from tests.conftest import TOKEN
+
+if TYPE_CHECKING:
+    from conch.bus.jetstream import JetStreamBus
+    from tests.conftest import Until, World
+
 
 SUBJECT = "conch.v1.echo.goal.set"
 
@@ -52,7 +57,7 @@ async def standing(publishing: Publishing, until: Callable[..., Any]) -> int:
     return before
 
 
-async def test_batches_wait_for_room_in_the_stream(world: Any, until: Any) -> None:
+async def test_batches_wait_for_room_in_the_stream(world: World, until: Until) -> None:
     """More than fits, in batches too: each event is acknowledged once it stands, and trimming lets the next ones in."""
     seen: list[str] = []
     async with world.bus(room=50) as bus, bus.follow([SUBJECT], after=0) as reader:
@@ -71,7 +76,7 @@ async def test_batches_wait_for_room_in_the_stream(world: Any, until: Any) -> No
 
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "fast"])
 async def test_a_full_disk_loses_nothing(
-    strict: bool, mounted: Callable[..., Path], bus_at: Callable[[str], Any], until: Any
+    strict: bool, mounted: Callable[..., Path], bus_at: Callable[[str], JetStreamBus], until: Until
 ) -> None:
     """Publishers wait. Where the server's disk had no room, room alone is not enough: the server is started again,
     then they go on by themselves; what was acknowledged stands where it stood, and nothing stands twice."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,16 @@ from tests.faults.conftest import either_way
 from tests.faults.load import message
 from tests.faults.proxy import Proxy
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from conch.bus.jetstream import JetStreamBus
+    from conch.bus.server import EmbeddedServer
+    from tests.conftest import Until
+    from tests.faults.load import Counted, Load
+
+
 SUBJECT = "conch.v1.echo.goal.set"
 SAID = "conch.v1.*.message.received"
 
@@ -22,7 +32,10 @@ pytestmark = pytest.mark.usefixtures("quick_pings")
 
 @either_way
 async def test_a_cut_in_the_middle_of_an_event_tears_nothing(
-    proxy: Proxy, load_at: Any, audit: Any, until: Any
+    proxy: Proxy,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    until: Until,
 ) -> None:
     """A publish of which the server has some bytes is made again: it stands once, whole, in its agent's order."""
     draw = random.Random(3)
@@ -39,7 +52,10 @@ async def test_a_cut_in_the_middle_of_an_event_tears_nothing(
 
 @either_way
 async def test_a_cut_in_the_middle_of_an_acknowledgement_doubles_nothing(
-    proxy: Proxy, load_at: Any, audit: Any, until: Any
+    proxy: Proxy,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    until: Until,
 ) -> None:
     """The server has stored what the publisher cannot know of: published again, it is found to be there."""
     draw = random.Random(4)
@@ -56,7 +72,12 @@ async def test_a_cut_in_the_middle_of_an_acknowledgement_doubles_nothing(
 
 @pytest.mark.parametrize("half", ["on its way", "stored"])
 async def test_a_cut_while_a_place_is_written_fences_nobody(
-    half: str, proxy: Proxy, load_at: Any, audit: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    half: str,
+    proxy: Proxy,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A consumer whose write of its position is lost, or only its acknowledgement, writes again: what stands there is
     its own, and it does not take itself for another copy."""
@@ -75,7 +96,11 @@ async def test_a_cut_while_a_place_is_written_fences_nobody(
 
 @pytest.mark.parametrize("ways", [("up", "down"), ("up",), ("down",)], ids=["both ways", "there", "back"])
 async def test_a_black_hole_is_found_out(
-    ways: tuple[str, ...], proxy: Proxy, load_at: Any, audit: Any, until: Any
+    ways: tuple[str, ...],
+    proxy: Proxy,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    until: Until,
 ) -> None:
     """Nothing is reset, nothing comes: unanswered pings tell, publishers wait, and go on when the network does. What
     was held arrives late, beside what was sent again: it stands once."""
@@ -92,7 +117,7 @@ async def test_a_black_hole_is_found_out(
 
 
 async def test_a_short_silence_is_not_noticed(
-    proxy: Proxy, bus_at: Any, monkeypatch: pytest.MonkeyPatch, until: Any
+    proxy: Proxy, bus_at: Callable[[str], JetStreamBus], monkeypatch: pytest.MonkeyPatch, until: Until
 ) -> None:
     """Silent for less than three pings: no reconnect, and nothing is sent twice."""
     async with bus_at(proxy.url) as bus:
@@ -106,7 +131,7 @@ async def test_a_short_silence_is_not_noticed(
     assert not any(one.duplicate for one in stored)
 
 
-async def test_a_far_away_server_costs_time_only(proxy: Proxy, bus_at: Any) -> None:
+async def test_a_far_away_server_costs_time_only(proxy: Proxy, bus_at: Callable[[str], JetStreamBus]) -> None:
     """50 ms each way: what is published at once is acknowledged at its first try, within a few times that."""
     proxy.up.delay = proxy.down.delay = 0.05
     async with bus_at(proxy.url) as bus, bus.follow([SAID], after=0) as reader, asyncio.timeout(5):
@@ -119,7 +144,9 @@ async def test_a_far_away_server_costs_time_only(proxy: Proxy, bus_at: Any) -> N
     assert not any(one.duplicate for one in [*stored, *batch])
 
 
-async def test_a_slow_reader_delays_nobody_and_misses_nothing(proxy: Proxy, nats_server: Any, bus_at: Any) -> None:
+async def test_a_slow_reader_delays_nobody_and_misses_nothing(
+    proxy: Proxy, nats_server: EmbeddedServer, bus_at: Callable[[str], JetStreamBus]
+) -> None:
     """Behind a thin line it gets megabytes late, each once and in order; others read and publish as ever."""
     events = [OutgoingMessage(SUBJECT, b"%d " % number + b"x" * 20_000, str(number)) for number in range(300)]
     proxy.down.rate = 4_000_000

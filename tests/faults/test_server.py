@@ -6,7 +6,8 @@ import asyncio
 import os
 import random
 import signal
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,16 @@ from conch.bus.server import EmbeddedServer
 from tests.faults.conftest import either_way
 from tests.faults.load import message
 from tests.faults.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from conch.bus.jetstream import JetStreamBus
+    from tests.conftest import Until
+    from tests.faults.conftest import Kill
+    from tests.faults.load import Counted, Load
+
 
 PATIENCE = 60.0
 """Seconds for what takes a few on an idle machine."""
@@ -25,7 +36,11 @@ pytestmark = [pytest.mark.torture, pytest.mark.usefixtures("quick_pings")]
 @either_way
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
 async def test_a_server_that_comes_back_has_lost_nothing(
-    how: signal.Signals, nats_server: EmbeddedServer, load_at: Any, audit: Any, kill: Any
+    how: signal.Signals,
+    nats_server: EmbeddedServer,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    kill: Kill,
 ) -> None:
     """Ended in order or not, its clients come back by themselves, and what they had on their way is stored once."""
     draw = random.Random(how)
@@ -41,7 +56,10 @@ async def test_a_server_that_comes_back_has_lost_nothing(
 
 
 async def test_a_server_that_stands_still_is_waited_for(
-    nats_server: EmbeddedServer, load_at: Any, audit: Any, until: Any
+    nats_server: EmbeddedServer,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    until: Until,
 ) -> None:
     """SIGSTOP until its clients have given the connection up, then SIGCONT: what it had received and had not read it
     stores now, beside what is sent again: each once."""
@@ -61,7 +79,10 @@ async def test_a_server_that_stands_still_is_waited_for(
 
 
 async def test_a_server_that_is_away_for_long_is_waited_for(
-    nats_server: EmbeddedServer, load_at: Any, audit: Any, until: Any
+    nats_server: EmbeddedServer,
+    load_at: Callable[[str], AbstractAsyncContextManager[Load]],
+    audit: Callable[[Load], Awaitable[Counted]],
+    until: Until,
 ) -> None:
     """Nobody gives up, nothing is refused: publishers wait without an end, and go on."""
     async with load_at(nats_server.url) as load:
@@ -79,7 +100,7 @@ async def test_a_server_that_is_away_for_long_is_waited_for(
 
 
 async def test_one_tap_that_stands_still_holds_up_no_other(
-    nats_server: EmbeddedServer, bus_at: Any, kill: Any, monkeypatch: pytest.MonkeyPatch
+    nats_server: EmbeddedServer, bus_at: Callable[[str], JetStreamBus], kill: Kill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer that takes nothing keeps nobody waiting; when it goes on it reads by itself what its queue had no room
     for, over a kill of the server too, and has missed and doubled nothing."""
@@ -119,7 +140,9 @@ class Impatient(EmbeddedServer):
             file.write('write_deadline: "50ms"\nmax_pending: 1MB\n')
 
 
-async def test_a_reader_that_the_server_hangs_up_on_misses_nothing(tmp_path: Any, bus_at: Any, until: Any) -> None:
+async def test_a_reader_that_the_server_hangs_up_on_misses_nothing(
+    tmp_path: Path, bus_at: Callable[[str], JetStreamBus], until: Until
+) -> None:
     """A slow consumer in the server's sense, cut off again and again: it comes back, and has each event once."""
     server = Impatient(tmp_path / "nats", token="a-token-of-the-tests", strict=False, max_bytes=2**30)
     await server.start()
@@ -140,7 +163,9 @@ async def test_a_reader_that_the_server_hangs_up_on_misses_nothing(tmp_path: Any
     assert found == list(range(1, 301))
 
 
-async def test_a_reader_that_is_cut_off_asks_for_less(nats_server: EmbeddedServer, bus_at: Any) -> None:
+async def test_a_reader_that_is_cut_off_asks_for_less(
+    nats_server: EmbeddedServer, bus_at: Callable[[str], JetStreamBus]
+) -> None:
     """All there is at once is more than the network holds: each time it is lost, with the connection. Halved until it
     fits, it comes."""
     found: list[int] = []
@@ -160,7 +185,7 @@ async def test_a_reader_that_is_cut_off_asks_for_less(nats_server: EmbeddedServe
 
 
 async def test_a_reader_that_asks_for_little_still_gets_what_is_large(
-    nats_server: EmbeddedServer, proxy: Proxy, bus_at: Any
+    nats_server: EmbeddedServer, proxy: Proxy, bus_at: Callable[[str], JetStreamBus]
 ) -> None:
     """Cut off so often that what it asks for is less than the next event: it asks for more until that one comes."""
     async with (

@@ -9,7 +9,7 @@ import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,13 +23,18 @@ from tests.faults.acts import PARTS, SCORERS, Scenes, Stored, act, context, stor
 from tests.faults.consumers import FENCED
 from tests.faults.processes import consumers
 
+if TYPE_CHECKING:
+    from conch.bus.jetstream import JetStreamBus
+    from tests.faults.conftest import Kill
+
+
 pytestmark = pytest.mark.torture
 
 Until = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture
-async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Process]]]:
     """`await begin("needs", …)`: consumers in a process of their own, at work; killed at the end of the test."""
     begun: list[Process] = []
 
@@ -45,7 +50,12 @@ async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Ca
 
 
 async def test_every_score_is_stored_once_whatever_dies(
-    nats_server: EmbeddedServer, tmp_path: Path, begin: Any, bus_at: Any, kill: Any, until: Until
+    nats_server: EmbeddedServer,
+    tmp_path: Path,
+    begin: Callable[..., Awaitable[Process]],
+    bus_at: Callable[[str], JetStreamBus],
+    kill: Kill,
+    until: Until,
 ) -> None:
     """kill -9 of the consumers with the store, of the server, of both: the store's place and its rows are of one
     moment at every death, in the end every act has each of its scores once, and what follows was said once."""
@@ -85,7 +95,11 @@ async def test_every_score_is_stored_once_whatever_dies(
 
 
 async def test_a_copy_that_wakes_up_never_forks_the_needs(
-    nats_server: EmbeddedServer, tmp_path: Path, begin: Any, bus_at: Any, until: Until
+    nats_server: EmbeddedServer,
+    tmp_path: Path,
+    begin: Callable[..., Awaitable[Process]],
+    bus_at: Callable[[str], JetStreamBus],
+    until: Until,
 ) -> None:
     """A process that stood still while another took over ends when it goes on; what both said is what one fold over
     the stream says, once an act."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,6 +36,10 @@ from conch_schemas import (
 )
 from conch_services.judge.consumer import ROUNDS
 from tests.judge.standin import HANGS, Endpoint, answer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
 
 Acting = Callable[..., ActionTaken]
 Specs = Callable[..., ConsumerSpec]
@@ -89,7 +93,9 @@ def decided(taken: ActionTaken, said: str) -> ActionDecided:
     return ActionDecided(**same, id=identity, messages=prompt, model="test", finish_reason="stop", ms=1.0)
 
 
-async def test_many_acts_are_judged_at_once(bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any) -> None:
+async def test_many_acts_are_judged_at_once(
+    bus: Bus, spec: Specs, endpoint: Endpoint, act: Acting, until: Until
+) -> None:
     """One agent's acts too; each is one event of one score, its id derived from the act's."""
     endpoint.plan = [HANGS] * 4
     acts = [act(cycle, raw=str(cycle)) for cycle in range(1, 9)]
@@ -109,7 +115,7 @@ async def test_many_acts_are_judged_at_once(bus: Any, spec: Specs, endpoint: End
 
 
 async def test_a_score_is_said_while_another_answer_is_waited_for(
-    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+    bus: Bus, spec: Specs, endpoint: Endpoint, act: Acting, until: Until
 ) -> None:
     """Of one agent, and of many more acts than are in hand at once: the one whose answer is slow holds up itself."""
     endpoint.plan = [HANGS]
@@ -129,7 +135,7 @@ async def test_a_score_is_said_while_another_answer_is_waited_for(
 
 
 async def test_killed_between_two_answers_a_judge_asks_for_the_missing_one_alone(
-    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+    bus: Bus, spec: Specs, endpoint: Endpoint, act: Acting, until: Until
 ) -> None:
     """What was said is not said again, and what was answered is not paid for again."""
     endpoint.plan = [HANGS]
@@ -157,7 +163,7 @@ async def test_killed_between_two_answers_a_judge_asks_for_the_missing_one_alone
 
 
 async def test_a_judge_begins_where_it_was_first_given_a_weight(
-    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+    bus: Bus, spec: Specs, endpoint: Endpoint, act: Acting, until: Until
 ) -> None:
     """The past costs nothing unless it is asked for."""
     await publish(bus, *(act(cycle, raw=str(cycle)) for cycle in range(1, 6)))
@@ -169,7 +175,7 @@ async def test_a_judge_begins_where_it_was_first_given_a_weight(
 
 
 async def test_what_the_mind_was_given_is_judged_along(
-    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+    bus: Bus, spec: Specs, endpoint: Endpoint, act: Acting, until: Until
 ) -> None:
     """The decision's messages stand before the reply, each act's its own."""
     acts = [act(cycle, raw=str(cycle)) for cycle in (1, 2)]
@@ -184,7 +190,7 @@ async def test_what_the_mind_was_given_is_judged_along(
 
 
 async def test_killed_after_the_answer_a_judge_asks_nobody_again(
-    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+    bus: Bus, spec: Specs, endpoint: Endpoint, act: Acting, until: Until
 ) -> None:
     """The answer is kept before the score is said: who takes over says it, and the same id."""
     one, taken = spec(), act()
@@ -204,7 +210,7 @@ async def test_killed_after_the_answer_a_judge_asks_nobody_again(
 
 
 async def test_a_failing_judge_says_an_error_for_each_act(
-    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+    bus: Bus, spec: Specs, endpoint: Endpoint, act: Acting, until: Until
 ) -> None:
     """No act is tried for ever, none is a dead letter, none a zero."""
     endpoint.usual = "I would rather not say."
@@ -220,7 +226,7 @@ async def test_a_failing_judge_says_an_error_for_each_act(
 
 
 async def test_a_judge_whose_file_cannot_be_written_says_so(
-    bus: Any, spec: Specs, act: Acting, until: Any, tmp_path: Path
+    bus: Bus, spec: Specs, act: Acting, until: Until, tmp_path: Path
 ) -> None:
     """As an error of the score, with the file."""
     (tmp_path / "judges").write_text("in the way")

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -17,6 +17,10 @@ from conch.judge import Judge, judging
 from conch.judge.act import trajectory_of
 from conch_schemas import Action, ActionTaken, Cut, GoalCheck, Outcome, PromptMessage, Score
 from tests.judge.standin import ATTACKS, HANGS, Endpoint, answer, gullible
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
 
 Acting = Callable[..., ActionTaken]
 Making = Callable[..., Judge]
@@ -216,7 +220,7 @@ def _after(seconds: float) -> str:
     return answer()
 
 
-async def test_so_many_are_asked_at_once(judge: Making, endpoint: Endpoint, act: Acting, until: Any) -> None:
+async def test_so_many_are_asked_at_once(judge: Making, endpoint: Endpoint, act: Acting, until: Until) -> None:
     """And no more, however many acts wait."""
     endpoint.plan = [HANGS] * 3
     one = judge(concurrency=3)

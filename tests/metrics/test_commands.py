@@ -28,7 +28,9 @@ RULE = "from conch import rule\n\n\n@rule(weight=0.2, range=(0, 4))\ndef joy(act
 
 
 @pytest.fixture
-def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[int, str]]:
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
     """`refused("rules", …)`: the exit code of that `conch metrics`, and its one sentence."""
 
     def ask(*arguments: str) -> tuple[int, str]:
@@ -42,7 +44,9 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Cal
     return ask
 
 
-def test_the_rules_beside_the_deployment_are_those_that_the_command_prints(tmp_path: Path, capsys: Any) -> None:
+def test_the_rules_beside_the_deployment_are_those_that_the_command_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Made anew with `conch metrics rules --out ops/prometheus/conch.yml`."""
     rules(common=CommonOptions(home=tmp_path))
 
@@ -88,7 +92,7 @@ def test_components_that_do_not_come_with_conch_have_panels_of_their_own(tmp_pat
     _stand_side_by_side(board["panels"])
 
 
-def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: Any) -> None:
+def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By the name of their files, for a program that puts them elsewhere."""
     dashboards(common=CommonOptions(home=tmp_path, json=True))
 
@@ -97,7 +101,7 @@ def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: Any) -> 
     assert json.loads(told["dashboards"]["conch-bus.json"])["title"] == "Conch · Bus and consumers"
 
 
-def test_dashboards_are_named_to_a_person(tmp_path: Path, capsys: Any) -> None:
+def test_dashboards_are_named_to_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A line each, and what writes them: the documents are of use to Grafana alone."""
     dashboards(common=CommonOptions(home=tmp_path))
 
@@ -107,7 +111,7 @@ def test_dashboards_are_named_to_a_person(tmp_path: Path, capsys: Any) -> None:
     assert advice.startswith("--out DIR writes a file each")
 
 
-def test_rules_of_ones_own_have_alerts_too(tmp_path: Path, capsys: Any) -> None:
+def test_rules_of_ones_own_have_alerts_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With `--rules`; a file that cannot be loaded is named and set aside."""
     (tmp_path / "joy.py").write_text(RULE)
     (tmp_path / "bad.py").write_text("1 / 0\n")
@@ -122,7 +126,7 @@ def test_rules_of_ones_own_have_alerts_too(tmp_path: Path, capsys: Any) -> None:
     assert "ZeroDivisionError" in err
 
 
-def test_what_is_written_is_said(tmp_path: Path, capsys: Any) -> None:
+def test_what_is_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To a person a line a file, to a program one document; everybody may read the files."""
     file = tmp_path / "new" / "rules.yml"
 

@@ -9,7 +9,7 @@ import socket
 import threading
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -29,6 +29,9 @@ from conch_services.metrics import service as module
 from conch_services.metrics.instruments import Instruments
 from conch_services.metrics.service import MetricsService
 from tests.metrics.conftest import Running, counted, make_act, make_experience, part, publish
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
 
 
 async def _get(service: MetricsService, path: str, accept: str = "*/*") -> httpx2.Response:
@@ -121,7 +124,7 @@ async def test_what_is_no_event_is_passed_over(bus: MemoryBus, running: Running)
 
 
 async def test_the_lag_of_consumers_is_shown(
-    bus: MemoryBus, running: Running, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: MemoryBus, running: Running, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What waits behind their places, from the first scrape on and again and again; and who holds up the trimming."""
     monkeypatch.setattr(module, "POLL_SECONDS", 0.005)

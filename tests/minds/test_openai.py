@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -23,6 +23,10 @@ from conch.minds import Prompt
 from conch.minds.endpoint import MAX_REPLY, MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
 from conch.minds.openai import OpenAIMind
 from tests.serving import listening
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
 
 Asking = Callable[..., Prompt]
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -394,7 +398,7 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost"])
-async def test_this_machine_is_reached_without_a_proxy(prompt: Asking, proxied: Any, host: str) -> None:
+async def test_this_machine_is_reached_without_a_proxy(prompt: Asking, proxied: Callable[..., None], host: str) -> None:
     """A proxy of the environment is given neither prompt nor key of what stays on this machine."""
     async with serving(whole(502, "")) as proxy, serving(FINE) as endpoint:
         proxied(proxy)
@@ -405,7 +409,7 @@ async def test_this_machine_is_reached_without_a_proxy(prompt: Asking, proxied: 
     assert proxy.requests == []
 
 
-async def test_other_machines_are_reached_as_the_environment_says(prompt: Asking, proxied: Any) -> None:
+async def test_other_machines_are_reached_as_the_environment_says(prompt: Asking, proxied: Callable[..., None]) -> None:
     """By the proxy that a person set, but for those that NO_PROXY names."""
     async with serving(FINE) as proxy:
         proxied(proxy)
@@ -470,7 +474,7 @@ async def test_the_deadline_covers_the_whole_call(prompt: Asking, first: bytes) 
             await ask(endpoint, prompt(), timeout=0.2)
 
 
-async def test_a_cancelled_call_leaves_the_mind_usable(prompt: Asking, until: Any) -> None:
+async def test_a_cancelled_call_leaves_the_mind_usable(prompt: Asking, until: Until) -> None:
     """Cancellation goes through, and the next question is answered."""
     async with serving(silence, FINE) as endpoint:
         mind = endpoint.mind()
@@ -504,7 +508,9 @@ def test_settings_that_cannot_be_sent_are_refused_at_once(settings: dict[str, st
     assert settings.get("api_key", KEY) not in str(raised.value)
 
 
-async def test_minds_that_share_a_line_ask_in_turn(prompt: Asking, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_minds_that_share_a_line_ask_in_turn(
+    prompt: Asking, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So many questions are under way at once; the others wait, and that is no time of theirs."""
     monkeypatch.setattr("conch.minds.endpoint.CALLS", 2)
     released = asyncio.Event()

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import aiomqtt
@@ -22,6 +22,11 @@ from conch.home import Home
 from conch.tools.device import ACTUATE
 from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_of
 from conch_services.mqtt.inbound import InboundService
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.mqtt.conftest import Broker, Hub, Line, MakeHub
+
 
 SENSES = {
     "kitchen": {"topic": "home/+/climate", "path": "t", "unit": "°C", "every": 0.1},
@@ -81,7 +86,9 @@ def inward(tmp_path: Path) -> Callable[..., Inward]:
     return lambda url, **edge: Inward(tmp_path / "home", url, **edge)
 
 
-async def test_what_sensors_say_becomes_facts(inward: Any, broker: Any, hub: Any, until: Any) -> None:
+async def test_what_sensors_say_becomes_facts(
+    inward: Callable[..., Inward], broker: Broker, hub: Hub, until: Until
+) -> None:
     """Value, unit, topic; garbage between them is counted and harms nothing."""
     made = inward(broker.url)
 
@@ -100,7 +107,7 @@ async def test_what_sensors_say_becomes_facts(inward: Any, broker: Any, hub: Any
 
 
 async def test_what_the_broker_keeps_is_heard_once_for_all_connections(
-    inward: Any, broker: Any, hub: Any, line: Any, until: Any
+    inward: Callable[..., Inward], broker: Broker, hub: Hub, line: Line, until: Until
 ) -> None:
     """A connection that breaks brings the kept value again, and no second fact; what is new is heard."""
     hub.say("home/door", b"closed", retain=True)
@@ -119,7 +126,9 @@ async def test_what_the_broker_keeps_is_heard_once_for_all_connections(
     assert any("is lost" in why for why in made.troubles)
 
 
-async def test_the_agents_that_a_sense_is_for_hear_it(inward: Any, broker: Any, hub: Any, until: Any) -> None:
+async def test_the_agents_that_a_sense_is_for_hear_it(
+    inward: Callable[..., Inward], broker: Broker, hub: Hub, until: Until
+) -> None:
     """All of the home, or the one that is named, also by a fact of its own; none is made for a name."""
     named = {"echo_2": "echo-2", "afar": "afar", "nobody": "nobody"}
     senses = {sense: {"topic": "own", "agent": agent} for sense, agent in named.items()}
@@ -142,7 +151,7 @@ async def test_the_agents_that_a_sense_is_for_hear_it(inward: Any, broker: Any, 
 
 
 async def test_a_device_is_told_what_is_allowed_and_nothing_else(
-    inward: Any, broker: Any, hub: Any, until: Any
+    inward: Callable[..., Inward], broker: Broker, hub: Hub, until: Until
 ) -> None:
     """Success is the broker's acknowledgement; what is not in the settings never reaches it."""
     made = inward(broker.url)
@@ -170,7 +179,7 @@ async def test_a_device_is_told_what_is_allowed_and_nothing_else(
 
 
 async def test_a_command_that_is_late_or_has_no_broker_is_refused_and_not_kept(
-    inward: Any, broker: Any, make_hub: Any, until: Any
+    inward: Callable[..., Inward], broker: Broker, make_hub: MakeHub, until: Until
 ) -> None:
     """Nothing is sent once the broker is back."""
     made = inward(broker.url)
@@ -193,7 +202,9 @@ async def test_a_command_that_is_late_or_has_no_broker_is_refused_and_not_kept(
     assert hub.payloads("home/light/set") == [b"off"]
 
 
-async def test_a_command_does_not_wait_for_a_device_at_the_broker(inward: Any, broker: Any, until: Any) -> None:
+async def test_a_command_does_not_wait_for_a_device_at_the_broker(
+    inward: Callable[..., Inward], broker: Broker, until: Until
+) -> None:
     """A broker of MQTT 5 is told when to forget it; one that is kept on purpose, never."""
     made = inward(broker.url)
     newest, expiry = aiomqtt.ProtocolVersion.V5, []
@@ -215,7 +226,7 @@ async def test_a_command_does_not_wait_for_a_device_at_the_broker(inward: Any, b
 
 
 async def test_a_command_that_is_not_acknowledged_is_told_to_be_uncertain(
-    inward: Any, broker: Any, line: Any, until: Any
+    inward: Callable[..., Inward], broker: Broker, line: Line, until: Until
 ) -> None:
     """A line that went dead: nobody knows, the connection is given up, and nothing is sent again later."""
     made = inward(line.url)
@@ -231,7 +242,7 @@ async def test_a_command_that_is_not_acknowledged_is_told_to_be_uncertain(
 
 
 async def test_a_command_under_way_when_the_connection_ends_is_uncertain_at_once(
-    inward: Any, broker: Any, line: Any, until: Any
+    inward: Callable[..., Inward], broker: Broker, line: Line, until: Until
 ) -> None:
     """Its time need not run out."""
     made = inward(line.url)
@@ -247,7 +258,7 @@ async def test_a_command_under_way_when_the_connection_ends_is_uncertain_at_once
     assert reply["timeout"] is True
 
 
-async def test_without_devices_nobody_answers(inward: Any, broker: Any, until: Any) -> None:
+async def test_without_devices_nobody_answers(inward: Callable[..., Inward], broker: Broker, until: Until) -> None:
     """No allow-list, no commands."""
     made = inward(broker.url, actuators={})
 

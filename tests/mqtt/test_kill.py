@@ -9,9 +9,9 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +19,12 @@ from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch_schemas import Event, encode, subject_of
+
+if TYPE_CHECKING:
+    from conch.bus.server import EmbeddedServer
+    from tests.conftest import MakeAct, Until
+    from tests.mqtt.conftest import Broker, Hub, Line
+
 
 CONCH = Path(sys.executable).with_name("conch")
 TOPIC = "conch/echo/action/taken"
@@ -52,7 +58,7 @@ class Bridge:
 
 
 @pytest.fixture
-async def bridge(nats_server: Any, line: Any, tmp_path: Path) -> AsyncIterator[Bridge]:
+async def bridge(nats_server: EmbeddedServer, line: Line, tmp_path: Path) -> AsyncIterator[Bridge]:
     """A bridge from the server to the line, running."""
     made = Bridge(
         tmp_path / "home",
@@ -67,7 +73,7 @@ async def bridge(nats_server: Any, line: Any, tmp_path: Path) -> AsyncIterator[B
 
 @pytest.mark.torture
 async def test_kills_of_bridge_and_broker_lose_nothing(
-    nats_server: Any, broker: Any, hub: Any, line: Any, bridge: Bridge, act: Callable[..., Any], until: Any
+    nats_server: EmbeddedServer, broker: Broker, hub: Hub, line: Line, bridge: Bridge, act: MakeAct, until: Until
 ) -> None:
     """Killed four times each while facts flow, no id is missing at the hub, and none stands for two contents."""
     draw = random.Random(7)

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiomqtt
 import pytest
@@ -21,6 +21,10 @@ from conch_services.mqtt.link import BrokerLink
 from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
 from tests.mqtt.conftest import Broker, Certificates, MakeBroker
 from tests.serving import listening
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.mqtt.conftest import Hub, Line
 
 
 class Ours:
@@ -65,7 +69,7 @@ async def ours() -> AsyncIterator[Callable[..., Ours]]:
         await one.close()
 
 
-async def test_what_is_published_is_heard(broker: Any, hub: Any, ours: Any, until: Any) -> None:
+async def test_what_is_published_is_heard(broker: Broker, hub: Hub, ours: Callable[..., Ours], until: Until) -> None:
     """A message that the broker acknowledged is with those who listen, retained where asked for."""
     one = ours(broker.url)
     await until(lambda: one.wires)
@@ -77,7 +81,7 @@ async def test_what_is_published_is_heard(broker: Any, hub: Any, ours: Any, unti
     await until(lambda: ("t/kept", b"kept", True) in one.heard)
 
 
-async def test_a_connection_that_is_lost_is_made_again(broker: Any, ours: Any, until: Any) -> None:
+async def test_a_connection_that_is_lost_is_made_again(broker: Broker, ours: Callable[..., Ours], until: Until) -> None:
     """When the broker dies whoever lives on the connection is cancelled, it is said, and begins on the next one."""
     one = ours(broker.url)
     await until(lambda: one.wires)
@@ -92,7 +96,7 @@ async def test_a_connection_that_is_lost_is_made_again(broker: Any, ours: Any, u
     assert one.link.connected
 
 
-async def test_why_is_said_once(ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_why_is_said_once(ours: Callable[..., Ours], until: Until, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that is not there is said once, in one sentence, however often it is tried."""
     monkeypatch.setattr(links, "BROKER", Backoff((0.001,)))
     tried: list[None] = []
@@ -105,7 +109,7 @@ async def test_why_is_said_once(ours: Any, until: Any, monkeypatch: pytest.Monke
     assert one.said == ["the MQTT broker 127.0.0.1:1 cannot be reached: Connection refused"]
 
 
-async def test_an_unknown_host(ours: Any, until: Any) -> None:
+async def test_an_unknown_host(ours: Callable[..., Ours], until: Until) -> None:
     """A host that there is not is named."""
     one = ours("mqtt://no-such-host.invalid")
 
@@ -124,7 +128,9 @@ def passwords(tmp_path: Path) -> str:
     return f"password_file {file}"
 
 
-async def test_user_and_password(passwords: str, make_broker: Any, ours: Any, until: Any) -> None:
+async def test_user_and_password(
+    passwords: str, make_broker: MakeBroker, ours: Callable[..., Ours], until: Until
+) -> None:
     """User and password are taken from the address, where they are percent-encoded, or from their own keys."""
     port = make_broker(passwords, "allow_anonymous false").port
 
@@ -135,7 +141,9 @@ async def test_user_and_password(passwords: str, make_broker: Any, ours: Any, un
     await until(lambda: beside.wires)
 
 
-async def test_a_wrong_password(passwords: str, make_broker: Any, ours: Any, until: Any) -> None:
+async def test_a_wrong_password(
+    passwords: str, make_broker: MakeBroker, ours: Callable[..., Ours], until: Until
+) -> None:
     """A broker that does not let us in is said with the keys to look at, and without the password."""
     broker = make_broker(passwords, "allow_anonymous false")
 
@@ -158,7 +166,7 @@ def secure(certificates: Certificates, make_broker: MakeBroker) -> Broker:
     )
 
 
-async def test_tls(secure: Any, certificates: Any, ours: Any, until: Any) -> None:
+async def test_tls(secure: Broker, certificates: Certificates, ours: Callable[..., Ours], until: Until) -> None:
     """With mqtts:// both sides show certificates."""
     own = {"certificate": str(certificates.client), "key": str(certificates.client_key)}
 
@@ -175,7 +183,7 @@ async def test_tls(secure: Any, certificates: Any, ours: Any, until: Any) -> Non
     ],
 )
 async def test_a_certificate_that_does_not_hold(
-    secure: Any, certificates: Any, ours: Any, until: Any, host: str, ca: str, why: str
+    secure: Broker, certificates: Certificates, ours: Callable[..., Ours], until: Until, host: str, ca: str, why: str
 ) -> None:
     """A certificate of somebody else, or for another host, is refused and said."""
     one = ours(f"mqtts://{host}:{secure.port}", tls={"ca": str(getattr(certificates, ca))})
@@ -187,7 +195,7 @@ async def test_a_certificate_that_does_not_hold(
     assert re.search(why, found), found
 
 
-async def test_a_certificate_of_ours_that_is_not_there(ours: Any, until: Any) -> None:
+async def test_a_certificate_of_ours_that_is_not_there(ours: Callable[..., Ours], until: Until) -> None:
     """A file of edge.tls that cannot be read is named, and tried again: certificates are renewed."""
     one = ours("mqtts://127.0.0.1:1", tls={"ca": "/nowhere/ca.pem"})
 
@@ -198,7 +206,7 @@ async def test_a_certificate_of_ours_that_is_not_there(ours: Any, until: Any) ->
 
 
 async def test_plain_words_to_a_port_that_wants_tls(
-    secure: Any, ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    secure: Broker, ours: Callable[..., Ours], until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """mqtt:// where mqtts:// is spoken is said so."""
     monkeypatch.setattr(links, "ANSWER_SECONDS", 0.2)
@@ -229,7 +237,7 @@ async def stub(*answers: bytes) -> AsyncIterator[str]:
 
 
 async def test_a_broker_that_hangs_up_after_its_welcome_counts_as_away(
-    ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    ours: Callable[..., Ours], until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection on which nothing was ever acknowledged is none, however often it is begun."""
     monkeypatch.setattr(links, "BROKER", Backoff((0.001,)))
@@ -244,7 +252,7 @@ async def test_a_broker_that_hangs_up_after_its_welcome_counts_as_away(
         await one.close()
 
 
-async def test_a_broker_of_mqtt_3(ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_of_mqtt_3(ours: Callable[..., Ours], until: Until, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that refuses MQTT 5 is spoken to in 3.1.1."""
     monkeypatch.setattr(links, "BROKER", Backoff((0.001,)))
     asked: list[int] = []
@@ -268,7 +276,7 @@ async def test_a_broker_of_mqtt_3(ours: Any, until: Any, monkeypatch: pytest.Mon
         await one.close()
 
 
-async def test_no_more_is_on_the_wire_than_the_broker_takes(until: Any) -> None:
+async def test_no_more_is_on_the_wire_than_the_broker_takes(until: Until) -> None:
     """A broker that takes two messages at a time gets the third when it has acknowledged one."""
     packets: list[bytes] = []
     sent: list[asyncio.Future[None]] = []
@@ -302,7 +310,9 @@ async def test_no_more_is_on_the_wire_than_the_broker_takes(until: Any) -> None:
     assert (before, len(packets)) == (2, 3)
 
 
-async def test_a_dead_line_is_noticed(line: Any, ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_line_is_noticed(
+    line: Line, ours: Callable[..., Ours], until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A connection that is open and says nothing is given up after twice the keepalive, and made again."""
     monkeypatch.setattr(links, "KEEPALIVE_SECONDS", 1)
     one = ours(line.url)
@@ -314,7 +324,9 @@ async def test_a_dead_line_is_noticed(line: Any, ours: Any, until: Any, monkeypa
     assert one.said[0].endswith("is lost: the broker says nothing any more")
 
 
-async def test_the_last_will_is_said_when_we_go_without_a_word(broker: Any, hub: Any, ours: Any, until: Any) -> None:
+async def test_the_last_will_is_said_when_we_go_without_a_word(
+    broker: Broker, hub: Hub, ours: Callable[..., Ours], until: Until
+) -> None:
     """A link that is cancelled leaves its last will."""
     one = ours(broker.url)
     await until(lambda: one.wires)
@@ -324,7 +336,7 @@ async def test_the_last_will_is_said_when_we_go_without_a_word(broker: Any, hub:
     await until(lambda: hub.payloads("t/will") == [b"gone"])
 
 
-async def test_no_last_will_where_we_leave_in_order(broker: Any, hub: Any, until: Any) -> None:
+async def test_no_last_will_where_we_leave_in_order(broker: Broker, hub: Hub, until: Until) -> None:
     """A link whose life ends by itself closes the connection in order."""
     settings = Settings.model_validate({"edge": {"bridge": broker.url}})
     link = BrokerLink(settings.edge, "test", will=aiomqtt.Will("t/will", b"gone", qos=1))
@@ -337,7 +349,9 @@ async def test_no_last_will_where_we_leave_in_order(broker: Any, hub: Any, until
     assert hub.payloads("t/will") == []
 
 
-async def test_what_the_broker_does_not_allow(make_broker: Any, tmp_path: Path, ours: Any, until: Any) -> None:
+async def test_what_the_broker_does_not_allow(
+    make_broker: MakeBroker, tmp_path: Path, ours: Callable[..., Ours], until: Until
+) -> None:
     """What the broker's rules forbid is refused, alone: the next message goes through."""
     (tmp_path / "acl").write_text("topic readwrite t/#\n")
     one = ours(make_broker(f"acl_file {tmp_path / 'acl'}").url)
@@ -350,7 +364,9 @@ async def test_what_the_broker_does_not_allow(make_broker: Any, tmp_path: Path, 
     assert refused.value.forbidden
 
 
-async def test_what_is_too_large_for_the_broker(make_broker: Any, ours: Any, until: Any) -> None:
+async def test_what_is_too_large_for_the_broker(
+    make_broker: MakeBroker, ours: Callable[..., Ours], until: Until
+) -> None:
     """What the broker says is too large is not sent, and refused alone."""
     one = ours(make_broker("max_packet_size 2000").url)
     await until(lambda: one.wires)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import aiomqtt
 import nats.errors
@@ -24,7 +23,7 @@ SUBJECT, TOPIC = "conch.v1.echo.action.taken", "conch/v1/echo/action/taken"
 
 
 @pytest.fixture
-async def listening(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+async def listening(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[EmbeddedServer]]]:
     """A started server with a listener."""
     servers: list[EmbeddedServer] = []
 
@@ -47,7 +46,7 @@ def client(server: EmbeddedServer, user: str | None = None, password: str | None
     return aiomqtt.Client(server.listener.host, server.listener.port, username=user, password=password, timeout=5)
 
 
-async def test_whoever_listens_hears_the_facts(listening: Any) -> None:
+async def test_whoever_listens_hears_the_facts(listening: Callable[..., Awaitable[EmbeddedServer]]) -> None:
     """As they were published, on a topic of the subject's words, at QoS 0 whatever was asked for."""
     server = await listening()
 
@@ -59,7 +58,7 @@ async def test_whoever_listens_hears_the_facts(listening: Any) -> None:
     assert (str(message.topic), message.payload, message.qos) == (TOPIC, b'{"a": 1}', 0)
 
 
-async def test_nobody_can_forge_a_fact_there(listening: Any) -> None:
+async def test_nobody_can_forge_a_fact_there(listening: Callable[..., Awaitable[EmbeddedServer]]) -> None:
     """What an MQTT client publishes reaches neither the stream nor anybody who answers requests."""
     server = await listening()
     asked: list[bytes] = []
@@ -78,7 +77,9 @@ async def test_nobody_can_forge_a_fact_there(listening: Any) -> None:
 
 
 @pytest.mark.parametrize("filter", ["#", "conch/#", "conch/ctl/#", "$KV/#", "_INBOX/#", "$JS/#"])
-async def test_nothing_but_facts_is_heard_there(listening: Any, filter: str) -> None:
+async def test_nothing_but_facts_is_heard_there(
+    listening: Callable[..., Awaitable[EmbeddedServer]], filter: str
+) -> None:
     """Requests, states and the server's own messages are nobody's business."""
     server = await listening()
 
@@ -88,7 +89,7 @@ async def test_nothing_but_facts_is_heard_there(listening: Any, filter: str) -> 
     assert granted.value >= 128
 
 
-async def test_each_user_comes_in_by_its_own_door(listening: Any) -> None:
+async def test_each_user_comes_in_by_its_own_door(listening: Callable[..., Awaitable[EmbeddedServer]]) -> None:
     """With a password only who has it; Conch's own user is none of MQTT's, and MQTT's is none of the bus's."""
     server = await listening(password='secr"é t')
 
@@ -104,7 +105,9 @@ async def test_each_user_comes_in_by_its_own_door(listening: Any) -> None:
                 pass
 
 
-async def test_a_server_that_died_listens_on_the_same_port_again(listening: Any) -> None:
+async def test_a_server_that_died_listens_on_the_same_port_again(
+    listening: Callable[..., Awaitable[EmbeddedServer]],
+) -> None:
     """Clients come back by themselves; the file that holds the password is its owner's alone."""
     server = await listening(password="x")
     before = server.listener.address
@@ -117,7 +120,7 @@ async def test_a_server_that_died_listens_on_the_same_port_again(listening: Any)
     assert stat.S_IMODE((server.directory / "nats-server.conf").stat().st_mode) == 0o600
 
 
-async def test_a_port_that_is_taken_is_one_sentence(listening: Any) -> None:
+async def test_a_port_that_is_taken_is_one_sentence(listening: Callable[..., Awaitable[EmbeddedServer]]) -> None:
     """It names the setting; nothing is left running."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]

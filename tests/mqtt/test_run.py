@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +18,11 @@ from conch.cli.common import open_bus
 from conch.config import Settings
 from conch.consumer.plugins.builtin import wanted_builtin
 from conch.home import Home
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.mqtt.conftest import Broker, Hub, MakeHub
+
 
 CONCH = Path(sys.executable).with_name("conch")
 
@@ -79,7 +84,7 @@ async def stream(home: Path) -> list[bytes]:
 
 
 async def test_a_run_that_ends_by_itself_has_handed_over_every_fact(
-    broker: Any, hub: Any, conch: Any, tmp_path: Path
+    broker: Broker, hub: Hub, conch: Callable[..., Command], tmp_path: Path
 ) -> None:
     """After the last cycle the hub has what the stream has, in its order, and knows that the agent is gone."""
     status, written = conch("run", "--cycles", "2", "--interval", "0", "--json", bridge=broker.url).end()
@@ -93,7 +98,9 @@ async def test_a_run_that_ends_by_itself_has_handed_over_every_fact(
     assert statuses[-1]["reward"] == json.loads(written.splitlines()[-1])["total"]
 
 
-def test_a_run_whose_broker_is_away_ends_and_the_next_hands_over(broker: Any, make_hub: Any, conch: Any) -> None:
+def test_a_run_whose_broker_is_away_ends_and_the_next_hands_over(
+    broker: Broker, make_hub: MakeHub, conch: Callable[..., Command]
+) -> None:
     """What one run left on the stream the next one delivers, before its own."""
     broker.stop()
     first = conch("run", "--cycles", "1", "--interval", "0", bridge=broker.url)
@@ -110,7 +117,9 @@ def test_a_run_whose_broker_is_away_ends_and_the_next_hands_over(broker: Any, ma
     assert [json.loads(one)["cycle"] for one in hub.payloads("conch/echo/experience/recorded")] == [0, 1]
 
 
-async def test_status_says_what_the_bridge_waits_for(conch: Any, tmp_path: Path, until: Any) -> None:
+async def test_status_says_what_the_bridge_waits_for(
+    conch: Callable[..., Command], tmp_path: Path, until: Until
+) -> None:
     """While a run goes on `conch status` tells why nothing reaches the broker."""
     run = conch("run", "--interval", "0.1", bridge="mqtt://127.0.0.1:1")
     await until(lambda: "mqtt waits" in run.said, 30.0)
@@ -120,7 +129,7 @@ async def test_status_says_what_the_bridge_waits_for(conch: Any, tmp_path: Path,
     assert "the MQTT broker 127.0.0.1:1 cannot be reached" in written
 
 
-def test_the_bridge_alone_needs_a_broker(conch: Any) -> None:
+def test_the_bridge_alone_needs_a_broker(conch: Callable[..., Command]) -> None:
     """`conch consume mqtt` without edge.bridge is told what to set."""
     command = conch("consume", "mqtt")
 

@@ -12,11 +12,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiomqtt
 import pytest
 import yaml
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.mqtt.conftest import Broker, Hub
+
 
 CONCH = str(Path(sys.executable).with_name("conch"))
 THOUGHT = "The kitchen is 30 °C warm; front_door is open."
@@ -57,7 +62,9 @@ def prompts(hub: Any) -> list[str]:
     return [fact["messages"][0]["content"] for fact in facts(hub, "action/decided")]
 
 
-async def test_an_agent_hears_its_sensors_and_tells_its_devices(broker: Any, hub: Any, run: Any, until: Any) -> None:
+async def test_an_agent_hears_its_sensors_and_tells_its_devices(
+    broker: Broker, hub: Hub, run: Callable[..., subprocess.Popen[str]], until: Until
+) -> None:
     """What a sensor said refutes or verifies the thought; a command that succeeded has reached the broker."""
     hub.say("home/kitchen", b'{"t": 21.5}', retain=True)
     hub.say("home/door", b"open", retain=True)
@@ -78,7 +85,9 @@ async def test_an_agent_hears_its_sensors_and_tells_its_devices(broker: Any, hub
     assert set(hub.payloads("home/light/set")) == {b"on"}
 
 
-async def test_a_run_is_listened_to_at_the_embedded_server(run: Any, tmp_path: Path, until: Any) -> None:
+async def test_a_run_is_listened_to_at_the_embedded_server(
+    run: Callable[..., subprocess.Popen[str]], tmp_path: Path, until: Until
+) -> None:
     """It says where; whoever connects there hears each cycle; commands reach the run as ever."""
     process = run({"listen": "127.0.0.1:0", "listen_password": "x"})
     state, said = tmp_path / "home" / "run.json", tmp_path / "said"
@@ -96,7 +105,9 @@ async def test_a_run_is_listened_to_at_the_embedded_server(run: Any, tmp_path: P
     assert (process.poll(), paused.returncode) == (None, 0)
 
 
-def test_a_run_whose_listening_port_is_taken_ends_with_a_sentence(run: Any, tmp_path: Path) -> None:
+def test_a_run_whose_listening_port_is_taken_ends_with_a_sentence(
+    run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
     """Before anything is thought."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]

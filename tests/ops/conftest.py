@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 
+from conch_schemas import JsonObject
 from tests.ops.filters import run_sandboxed
 
 BENCHES = Path(__file__).resolve().parents[2] / "ops" / "benches"
@@ -28,7 +29,7 @@ def benches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def sandboxed(
     needs: Callable[[str, str], None], lacking: Callable[[str], NoReturn], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[dict[str, Any]], subprocess.CompletedProcess[str]]:
+) -> Callable[[JsonObject], subprocess.CompletedProcess[str]]:
     """`run_sandboxed`, where there is what it needs, with the system's Python alone."""
     needs("bwrap", "install bubblewrap")
     try:

@@ -14,13 +14,17 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.ops.containers import OPS, PROGRAMS
+
+if TYPE_CHECKING:
+    from conch_schemas import JsonObject
+
 
 ROOT = OPS.parent
 DOCKERFILE = OPS / "Dockerfile"
@@ -114,7 +118,7 @@ def test_what_it_starts_is_there_and_is_nobody_of_importance() -> None:
 
 @pytest.mark.parametrize(("ours", "starts"), [(True, True), (False, False)], ids=["with its rule", "Docker's own"])
 def test_the_sandbox_starts_under_the_profile_of_system_calls(
-    ours: bool, starts: bool, sandboxed: Callable[[dict[str, Any]], subprocess.CompletedProcess[str]]
+    ours: bool, starts: bool, sandboxed: Callable[[JsonObject], subprocess.CompletedProcess[str]]
 ) -> None:
     """Docker's own profile, which is all of it but the last rule, lets no bubblewrap make a sandbox; that rule does."""
     profile = json.loads((OPS / "compose" / "seccomp.json").read_text())

@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,10 @@ from conch.bus.server import STOP_SECONDS
 from conch.config.environment import NOT_KEYS, read_environment
 from conch.processes.supervisor import GRACE_SECONDS
 from tests.ops.containers import OPS, PROGRAMS
+
+if TYPE_CHECKING:
+    from conch_schemas import JsonObject
+
 
 UNITS = sorted((OPS / "systemd").glob("*.service"))
 INSTALLED = "/opt/conch/bin/conch"
@@ -74,7 +78,7 @@ def test_its_variables_are_settings_and_its_home_is_its_state(unit: Path) -> Non
 
 
 def test_the_sandbox_starts_under_its_filter_of_system_calls(
-    sandboxed: Callable[[dict[str, Any]], subprocess.CompletedProcess[str]], needs: Callable[[str, str], None]
+    sandboxed: Callable[[JsonObject], subprocess.CompletedProcess[str]], needs: Callable[[str, str], None]
 ) -> None:
     """The whole run's filter leaves bubblewrap what it calls; that of a single consumer does not."""
     needs("systemd-analyze", "install systemd")

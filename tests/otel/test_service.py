@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,9 @@ from conch_schemas import trace_of
 from conch_services.otel import otel_service
 from conch_services.otel import service as module
 from tests.otel.conftest import SECRET, UID, Collector, Running, attributes, cycle_facts, publish, reward
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
 
 
 async def test_a_cycle_is_one_trace(bus: MemoryBus, running: Running, collector: Collector) -> None:
@@ -132,7 +135,7 @@ async def test_a_tool_that_failed_is_an_error(bus: MemoryBus, running: Running, 
     assert sum(span.name == "chat m-1" for span in collector.spans) == 2
 
 
-async def test_an_endpoint_that_is_away_is_waited_for(bus: MemoryBus, running: Running, until: Any) -> None:
+async def test_an_endpoint_that_is_away_is_waited_for(bus: MemoryBus, running: Running, until: Until) -> None:
     """What came meanwhile is sent once it is back; the run is told that it waits, and then that it does not."""
     gone = Collector()
     gone.close()
@@ -151,7 +154,7 @@ async def test_an_endpoint_that_is_away_is_waited_for(bus: MemoryBus, running: R
 
 
 async def test_what_does_not_fit_is_dropped_and_counted(
-    bus: MemoryBus, running: Running, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: MemoryBus, running: Running, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest first, with a number that the run is told; the newest is sent when the endpoint is back."""
     monkeypatch.setattr(module, "QUEUE_BYTES", 3000)
@@ -174,7 +177,7 @@ async def test_what_does_not_fit_is_dropped_and_counted(
 
 
 async def test_what_is_refused_is_not_sent_again(
-    bus: MemoryBus, running: Running, collector: Collector, until: Any
+    bus: MemoryBus, running: Running, collector: Collector, until: Until
 ) -> None:
     """It is counted and noted once; what comes later goes out as ever."""
     said: list[Any] = []

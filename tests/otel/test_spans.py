@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -63,7 +64,7 @@ def test_a_cycle_that_is_never_over_is_told_when_the_next_begins() -> None:
     assert [span.attributes["conch.cycle"] for span in traces.rest()] == [3]
 
 
-def test_open_cycles_are_bounded(monkeypatch: Any) -> None:
+def test_open_cycles_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents are anybody's to invent: the one that began longest ago ends as far as it is known."""
     monkeypatch.setattr(module, "OPEN_CYCLES", 2)
     traces = _traces()

@@ -7,10 +7,15 @@ import os
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, Live, MakeHouse
+
 
 NAMES = ("echo-1", "echo-2", "echo-3")
 WRITE = 'TOOL: filesystem(operation="write", path="made.txt", content="made by the agent")'
@@ -28,48 +33,59 @@ def all_of(house: Any) -> dict[str, list[int]]:
     return {name: sorted(cycles) for name, cycles in by_agent(house.cycles()).items()}
 
 
+@dataclass(frozen=True)
+class LivedHouse:
+    """A home in which three agents have lived."""
+
+    house: House
+    first: Live
+    """Their run."""
+    left: list[psutil.Process]
+    """Processes that the run left."""
+
+
 @pytest.fixture(scope="module")
-def lived(make_house: Callable[..., Any]) -> Any:
+def lived(make_house: MakeHouse) -> LivedHouse:
     """A fresh home in which three agents have lived three cycles each; with its run."""
     house = make_house(furnished=True)
-    house.first = house.run("--agents", "3", "--cycles", "3", "--script", house.script(*[WRITE] * 3))
-    house.left = house.processes()
-    return house
+    first = house.run("--agents", "3", "--cycles", "3", "--script", house.script(*[WRITE] * 3))
+    left = house.processes()
+    return LivedHouse(house, first, left)
 
 
-def test_each_does_so_many_cycles_under_its_own_name(lived: Any) -> None:
+def test_each_does_so_many_cycles_under_its_own_name(lived: LivedHouse) -> None:
     """All act, all are scored, the run ends when all have done theirs, and nothing is left behind."""
     expected = {name: [0, 1, 2] for name in NAMES}
     assert {name: sorted(cycles) for name, cycles in by_agent(lived.first.rows).items()} == expected
-    assert all_of(lived) == expected
-    for row in lived.cycles():
+    assert all_of(lived.house) == expected
+    for row in lived.house.cycles():
         assert (row["complete"], row["outcome"], len(row["scores"])) == (True, "success", 10)
-    assert len({row["action_id"] for row in lived.cycles()}) == 9
+    assert len({row["action_id"] for row in lived.house.cycles()}) == 9
     assert lived.left == []
 
 
-def test_each_has_a_workspace_and_an_id_of_its_own(lived: Any) -> None:
+def test_each_has_a_workspace_and_an_id_of_its_own(lived: LivedHouse) -> None:
     """Filled like a fresh one, with a history to go on with; what was made there was made by its agent."""
     for name in NAMES:
-        workspace = lived.home / "workspace" / name
+        workspace = lived.house.home / "workspace" / name
         assert (workspace / "made.txt").read_text() == "made by the agent"
         assert (workspace / ".git").is_dir()
         assert (workspace / "notes" / "kelp.md").exists()
-    assert len({(lived.home / "agents" / name / "agentuid").read_text() for name in NAMES}) == 3
-    assert "glossary" in json.dumps(json.loads(lived.conch("goal", "list", "--agent", "echo-2", "--json")))
+    assert len({(lived.house.home / "agents" / name / "agentuid").read_text() for name in NAMES}) == 3
+    assert "glossary" in json.dumps(json.loads(lived.house.conch("goal", "list", "--agent", "echo-2", "--json")))
 
 
-def test_fewer_agents_later_leave_the_others_at_rest(lived: Any) -> None:
+def test_fewer_agents_later_leave_the_others_at_rest(lived: LivedHouse) -> None:
     """Their data stay; back again, each goes on with its own number."""
-    lived.run("--agents", "2", "--cycles", "1", "--script", lived.endless())
-    between = all_of(lived)
-    lived.run("--agents", "3", "--cycles", "1", "--script", lived.endless())
+    lived.house.run("--agents", "2", "--cycles", "1", "--script", lived.house.endless())
+    between = all_of(lived.house)
+    lived.house.run("--agents", "3", "--cycles", "1", "--script", lived.house.endless())
 
     assert between == {"echo-1": [0, 1, 2, 3], "echo-2": [0, 1, 2, 3], "echo-3": [0, 1, 2]}
-    assert all_of(lived) == {"echo-1": [*range(5)], "echo-2": [*range(5)], "echo-3": [*range(4)]}
+    assert all_of(lived.house) == {"echo-1": [*range(5)], "echo-2": [*range(5)], "echo-3": [*range(4)]}
 
 
-def test_one_is_paused_alone(make_house: Callable[..., Any]) -> None:
+def test_one_is_paused_alone(make_house: MakeHouse) -> None:
     """The others go on; resumed, it goes on as well; `stop` ends all."""
     house = make_house(furnished=True)
     live = house.begin("--agents", "3", "--script", house.endless(), interval=0.1)
@@ -88,7 +104,7 @@ def test_one_is_paused_alone(make_house: Callable[..., Any]) -> None:
     assert live.ended() == 0
 
 
-def test_a_kill_in_the_middle_costs_no_agent_anything(make_house: Callable[..., Any]) -> None:
+def test_a_kill_in_the_middle_costs_no_agent_anything(make_house: MakeHouse) -> None:
     """The agents' process, then the whole group: each agent goes on, no cycle has a gap, no outcome is there twice."""
     house = make_house(furnished=True)
     live = house.begin("--agents", "3", "--script", house.endless(WRITE), interval=0.05)
@@ -109,7 +125,7 @@ def test_a_kill_in_the_middle_costs_no_agent_anything(make_house: Callable[..., 
         assert json.loads(house.conch("mark", "verify", "--agent", name, "--json"))["ok"] is True
 
 
-def test_one_that_fails_is_told_of_and_mended_while_the_others_go_on(make_house: Callable[..., Any]) -> None:
+def test_one_that_fails_is_told_of_and_mended_while_the_others_go_on(make_house: MakeHouse) -> None:
     """Notes that are no database stop their agent alone; moved away, it goes on at a word."""
     house = make_house(furnished=True)
     notes = house.home / "agents" / "echo-2" / "notes.db"
@@ -130,7 +146,7 @@ def test_one_that_fails_is_told_of_and_mended_while_the_others_go_on(make_house:
     assert all_of(house)["echo-2"][0] == 0
 
 
-def test_a_set_number_of_cycles_ends_with_the_error_of_one_that_failed(make_house: Callable[..., Any]) -> None:
+def test_a_set_number_of_cycles_ends_with_the_error_of_one_that_failed(make_house: MakeHouse) -> None:
     """The others do all of theirs and are recorded; the exit says that not all did."""
     house = make_house(furnished=True)
     notes = house.home / "agents" / "echo-3" / "notes.db"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.run.conftest import MakeHouse
 
 
-def test_an_agent_goes_on_in_another_home(make_house: Callable[..., Any]) -> None:
+def test_an_agent_goes_on_in_another_home(make_house: MakeHouse) -> None:
     """With its next number and its past, each act scored as it was; the marks of both runs are one chain."""
     first, second = make_house(), make_house()
     first.run("--cycles", "3")

@@ -10,11 +10,14 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from conch.home import Home
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def lived(house: Any, cycles: int = 3) -> list[str]:
     return [row["action_id"] for row in house.cycles()]
 
 
-def test_a_home_is_owned_by_one_run(house: Any) -> None:
+def test_a_home_is_owned_by_one_run(house: House) -> None:
     """A second run is refused with the first one's process, which goes on."""
     live = house.begin("--script", house.endless(), interval=0.05)
     live.recorded(1)
@@ -52,7 +55,7 @@ def test_a_home_is_owned_by_one_run(house: Any) -> None:
     assert live.ended() == 0
 
 
-def test_a_home_that_everybody_could_read_is_closed(house: Any) -> None:
+def test_a_home_that_everybody_could_read_is_closed(house: House) -> None:
     """Made beforehand, or by an older version: its mode is 700 after the start, its store's 600; both are said once."""
     house.home.mkdir(mode=0o755)
     house.home.chmod(0o755)
@@ -81,14 +84,14 @@ def test_the_home_of_another_user_is_left_as_it_is(tmp_path: Path, monkeypatch: 
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
-def test_a_home_below_a_file_is_no_home(house: Any) -> None:
+def test_a_home_below_a_file_is_no_home(house: House) -> None:
     """Also root cannot make one there."""
     house.home = house.workspace / "readme.txt" / "home"
 
     assert "cannot be written" in house.refused("run", "--cycles", "1", status=1)
 
 
-def test_a_home_that_is_a_file_is_no_home(house: Any) -> None:
+def test_a_home_that_is_a_file_is_no_home(house: House) -> None:
     """The file stays what it was."""
     house.home = house.workspace / "readme.txt"
 
@@ -97,14 +100,14 @@ def test_a_home_that_is_a_file_is_no_home(house: Any) -> None:
     assert house.home.read_text() == "Work here.\n"
 
 
-def test_a_read_only_home_is_refused(house: Any, mounted: Callable[[str], Path]) -> None:
+def test_a_read_only_home_is_refused(house: House, mounted: Callable[[str], Path]) -> None:
     """Nothing is tried, it is said what to mend."""
     house.home = mounted("size=1m,ro") / "home"
 
     assert "cannot be written" in house.refused("run", "--cycles", "1", status=1)
 
 
-def test_a_full_home_ends_a_run_and_loses_nothing(house: Any, mounted: Callable[[str], Path]) -> None:
+def test_a_full_home_ends_a_run_and_loses_nothing(house: House, mounted: Callable[[str], Path]) -> None:
     """It is said in a sentence; what was recorded before is there when there is room again, and nothing twice."""
     place = mounted("size=2m")
     house.home = place / "home"
@@ -127,7 +130,7 @@ def test_a_full_home_ends_a_run_and_loses_nothing(house: Any, mounted: Callable[
     house.conch("mark", "verify")
 
 
-def test_a_newer_home_is_refused(house: Any) -> None:
+def test_a_newer_home_is_refused(house: House) -> None:
     """It is left as it is: a version that does not know it could harm it."""
     lived(house, 1)
     (house.home / "format").write_text("99\n")
@@ -144,7 +147,7 @@ def test_a_newer_home_is_refused(house: Any) -> None:
         pytest.param(lambda file: os.truncate(file, file.stat().st_size // 2), id="truncated"),
     ],
 )
-def test_a_damaged_store_is_said_and_can_be_made_again(house: Any, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_store_is_said_and_can_be_made_again(house: House, damage: Callable[[Path], None]) -> None:
     """The run ends with 1 and says what to do; moved aside, the store is rebuilt from the stream, numbers going on."""
     actions = lived(house)
     for beside in house.home.glob("store.db-*"):
@@ -190,7 +193,7 @@ def all_gone(house: Any) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, overwritten, gone, all_gone])
-def test_a_damaged_stream_is_said_and_the_agent_goes_on(house: Any, damage: Callable[[Any], None]) -> None:
+def test_a_damaged_stream_is_said_and_the_agent_goes_on(house: House, damage: Callable[[Any], None]) -> None:
     """What the store has joined is kept, no number is used again, and later cycles are scored as ever."""
     actions = lived(house, 6)
 
@@ -206,7 +209,7 @@ def test_a_damaged_stream_is_said_and_the_agent_goes_on(house: Any, damage: Call
     house.run("--cycles", "1", "--script", house.endless())
 
 
-def test_a_home_can_be_moved_between_runs(house: Any) -> None:
+def test_a_home_can_be_moved_between_runs(house: House) -> None:
     """Nothing in it names its own place."""
     actions = lived(house, 2)
     moved = house.directory / "elsewhere"
@@ -220,7 +223,7 @@ def test_a_home_can_be_moved_between_runs(house: Any) -> None:
     assert [row["action_id"] for row in rows[:2]] == actions
 
 
-def test_a_damaged_agentuid_is_said(house: Any) -> None:
+def test_a_damaged_agentuid_is_said(house: House) -> None:
     """Who the agent is cannot be guessed."""
     lived(house, 1)
     (house.home / "agents" / "echo" / "agentuid").write_text("me\n")
@@ -228,7 +231,7 @@ def test_a_damaged_agentuid_is_said(house: Any) -> None:
     assert "does not hold a UUID" in house.refused("run", "--cycles", "1", "--script", house.endless(), status=1)
 
 
-def test_marks_go_on_after_the_stream_was_lost(house: Any) -> None:
+def test_marks_go_on_after_the_stream_was_lost(house: House) -> None:
     """Without the bus' files the chain goes on behind the store's last mark and holds; what was lost is said."""
     lived(house)
     shutil.rmtree(house.home / "bus")
@@ -245,7 +248,7 @@ def test_marks_go_on_after_the_stream_was_lost(house: Any) -> None:
     assert found["lost"] == [{"cycle": 2, "mark": 11}, {"cycle": 4, "mark": 19}]
 
 
-def test_a_chain_that_was_cut_is_found_out_whatever_became_of_the_stream(house: Any) -> None:
+def test_a_chain_that_was_cut_is_found_out_whatever_became_of_the_stream(house: House) -> None:
     """Marks taken out of the store are missed also where the stream was deleted with them, before and after a run."""
     lived(house)
     shutil.rmtree(house.home / "bus")
@@ -269,7 +272,7 @@ def lose(house: Any) -> None:
         file.unlink()
 
 
-def test_a_history_that_is_gone_is_said_and_no_number_is_used_again(house: Any) -> None:
+def test_a_history_that_is_gone_is_said_and_no_number_is_used_again(house: House) -> None:
     """Without stream and store the agent's own files tell that it has acted: numbers, and so ids, do not begin anew."""
     actions = lived(house)
     lose(house)
@@ -288,7 +291,7 @@ def test_a_history_that_is_gone_is_said_and_no_number_is_used_again(house: Any) 
     house.conch("mark", "verify")
 
 
-def test_a_history_of_before_cycles_were_counted_is_missed_too(house: Any) -> None:
+def test_a_history_of_before_cycles_were_counted_is_missed_too(house: House) -> None:
     """What the mind has learnt tells it; how many there were is not known, so the next number lies far beyond."""
     own = house.home / "agents" / "echo"
     while not (own / "reflex.npz").exists():  # a run that ends before its experiences are heard leaves none
@@ -302,7 +305,7 @@ def test_a_history_of_before_cycles_were_counted_is_missed_too(house: Any) -> No
     assert [row["cycle"] for row in live.rows] == [1_000_000]
 
 
-def test_the_end_that_stream_and_store_lost_is_passed_over(house: Any) -> None:
+def test_the_end_that_stream_and_store_lost_is_passed_over(house: House) -> None:
     """An older copy of the store alone is not taken for all that there was."""
     lived(house, 2)
     shutil.copy(house.home / "store.db", house.directory / "copy.db")

@@ -7,9 +7,13 @@ import os
 import re
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 DIES_WHEN_IMPORTED = """
 import os, sys
@@ -26,7 +30,7 @@ if "conch.consumer.plugins.discover" not in sys.argv[0] and "discover" not in sy
 
 
 @pytest.mark.parametrize("name", ["agent", "consumers", "nats-server"])
-def test_a_child_that_is_killed_comes_back(house: Any, name: str) -> None:
+def test_a_child_that_is_killed_comes_back(house: House, name: str) -> None:
     """Kill -9 of one child: it is started again, `conch status` tells so, and no cycle and no score is lost."""
     live = house.begin("--script", house.endless(), interval=0.02)
     live.recorded(2)
@@ -48,7 +52,7 @@ def test_a_child_that_is_killed_comes_back(house: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["consumers", "dashboard"])
-def test_a_child_that_was_ended_in_order_comes_back(house: Any, name: str) -> None:
+def test_a_child_that_was_ended_in_order_comes_back(house: House, name: str) -> None:
     """A SIGTERM that somebody else sent: without its consumers a run would act on and score nothing."""
     live = house.begin("--script", house.endless(), interval=0.1, page=True)
     live.recorded(2)
@@ -63,7 +67,7 @@ def test_a_child_that_was_ended_in_order_comes_back(house: Any, name: str) -> No
     assert all(row["complete"] for row in house.cycles())
 
 
-def test_an_agent_that_is_killed_goes_on_in_its_script(house: Any) -> None:
+def test_an_agent_that_is_killed_goes_on_in_its_script(house: House) -> None:
     """Started again within the run, it gives the reply that is next, not the first one, and ends where it would."""
     replies = [f"DO_NOTHING: reply {number}" for number in range(120)]
     live = house.begin("--script", house.script(*replies), interval=0.02)
@@ -75,7 +79,7 @@ def test_an_agent_that_is_killed_goes_on_in_its_script(house: Any) -> None:
     assert [row["raw"] for row in live.rows] == replies
 
 
-def test_a_run_of_some_cycles_makes_no_more_of_them_after_a_restart(house: Any) -> None:
+def test_a_run_of_some_cycles_makes_no_more_of_them_after_a_restart(house: House) -> None:
     """`--cycles` counts from the run's start, however often its agent died."""
     live = house.begin("--script", house.endless(), "--cycles", "40", interval=0.05)
     live.recorded(3)
@@ -87,7 +91,7 @@ def test_a_run_of_some_cycles_makes_no_more_of_them_after_a_restart(house: Any) 
 
 
 @pytest.mark.parametrize(("status", "why"), [(3, "exit status 3"), (0, "exit status 0, its work undone")])
-def test_a_consumer_that_dies_at_every_start_is_left_down(house: Any, status: int, why: str) -> None:
+def test_a_consumer_that_dies_at_every_start_is_left_down(house: House, status: int, why: str) -> None:
     """Five deaths in a minute: it stays down and `conch status` says why; the cycle and all other scores go on. An exit
     status of 0 is no end of its work where it has not said so."""
     rules = house.directory / "mayfly.py"
@@ -106,7 +110,7 @@ def test_a_consumer_that_dies_at_every_start_is_left_down(house: Any, status: in
     assert all(row["complete"] for row in live.rows)
 
 
-def test_a_server_that_keeps_dying_ends_the_run(house: Any) -> None:
+def test_a_server_that_keeps_dying_ends_the_run(house: House) -> None:
     """Without a bus nothing can be recorded: after the fifth death the run ends with 3 and says where to look."""
     live = house.begin("--script", house.endless(), interval=0.05)
     live.recorded(1)
@@ -125,7 +129,7 @@ def test_a_server_that_keeps_dying_ends_the_run(house: Any) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tells a stopped process by /proc")
 @pytest.mark.parametrize("name", ["agent", "consumers", "nats-server"])
-def test_a_process_that_does_not_respond_is_said(house: Any, name: str) -> None:
+def test_a_process_that_does_not_respond_is_said(house: House, name: str) -> None:
     """Stopped, it is named within seconds on the terminal, in `conch status` and in the log, with how it goes on; when
     it is back that is said, and nothing was lost."""
     live = house.begin("--script", house.endless(), interval=0.1)
@@ -152,7 +156,7 @@ def test_a_process_that_does_not_respond_is_said(house: Any, name: str) -> None:
     assert [row["cycle"] for row in rows] == list(range(len(rows)))
 
 
-def test_a_child_that_starts_while_the_server_is_away_waits_for_it(house: Any) -> None:
+def test_a_child_that_starts_while_the_server_is_away_waits_for_it(house: House) -> None:
     """A server that is stopped for a while, and the consumers killed meanwhile: both go on, and so does the run."""
     live = house.begin("--script", house.endless(), interval=0.1)
     live.recorded(2)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 JOY = """
 import os
@@ -25,7 +29,7 @@ def parts(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {score["component"]: score for score in row["scores"]}
 
 
-def test_a_plugin_consumer_has_a_process_of_its_own(house: Any) -> None:
+def test_a_plugin_consumer_has_a_process_of_its_own(house: House) -> None:
     """What it publishes reaches the store; its process is one that `conch status` tells of."""
     (house.directory / "joy.py").write_text(JOY)
     live = house.begin("--rules", str(house.directory / "joy.py"), "--script", house.endless(), interval=0.1)
@@ -41,7 +45,7 @@ def test_a_plugin_consumer_has_a_process_of_its_own(house: Any) -> None:
     assert {score["explanation"] for score in scores if score} == {str(joy["pid"])}
 
 
-def test_a_consumer_runs_alone_beside_a_run_without_it(house: Any) -> None:
+def test_a_consumer_runs_alone_beside_a_run_without_it(house: House) -> None:
     """`--without needs` leaves that part out; `conch consume needs` scores it from where it stopped, by name."""
     live = house.begin("--without", "needs", "--script", house.endless(), interval=0.1, CONCH_REWARDS__DEADLINE="600")
     live.until(lambda: (house.home / "run.json").exists() and "agent" in str(house.status()), "the run")
@@ -57,7 +61,7 @@ def test_a_consumer_runs_alone_beside_a_run_without_it(house: Any) -> None:
     assert all(row["complete"] for row in house.cycles())
 
 
-def test_a_consumer_that_the_run_has_is_shared(house: Any) -> None:
+def test_a_consumer_that_the_run_has_is_shared(house: House) -> None:
     """`conch consume` of what runs already takes part in it, in as many processes as are asked for."""
     live = house.begin("--script", house.endless(), interval=0.1)
     live.recorded(1)
@@ -73,7 +77,7 @@ def test_a_consumer_that_the_run_has_is_shared(house: Any) -> None:
     assert all(row["complete"] for row in house.cycles())
 
 
-def test_the_runs_own_store_is_not_shared(house: Any) -> None:
+def test_the_runs_own_store_is_not_shared(house: House) -> None:
     """Nor is any other that keeps its place by itself: refused, in one sentence that says what to do."""
     live = house.begin("--script", house.endless(), interval=0.1)
     live.recorded(1)
@@ -85,13 +89,13 @@ def test_the_runs_own_store_is_not_shared(house: Any) -> None:
     assert live.ended() == 0
 
 
-def test_a_name_that_no_consumer_has_is_refused(house: Any) -> None:
+def test_a_name_that_no_consumer_has_is_refused(house: House) -> None:
     """A typo is a usage error that names the nearest there is."""
     assert "reward" in house.refused("run", "--cycles", "1", "--without", "rewrad", status=2)
     assert "reward" in house.refused("consume", "rewrad", status=2)
 
 
-def test_a_run_without_a_part_ends_when_its_deadline_has_passed(house: Any) -> None:
+def test_a_run_without_a_part_ends_when_its_deadline_has_passed(house: House) -> None:
     """What nobody scores is recorded as timeout, the experience as incomplete; with --cycles the run waits for that."""
     live = house.run(
         "--cycles", "2", "--without", "curiosity", "--script", house.endless(), CONCH_REWARDS__DEADLINE="1"

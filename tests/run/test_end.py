@@ -8,11 +8,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.bus.server import find_binary
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 GONE_SECONDS = 2.0
 
@@ -25,7 +29,7 @@ GONE_SECONDS = 2.0
         pytest.param(lambda house, live: house.conch("stop"), id="conch stop"),
     ],
 )
-def test_a_run_ends_in_order(house: Any, ask: Callable[[Any, Any], None]) -> None:
+def test_a_run_ends_in_order(house: House, ask: Callable[[Any, Any], None]) -> None:
     """However it is asked, the cycle in hand is finished, all is recorded, all processes end, and that is a success."""
     live = house.begin("--script", house.endless(), page=True)
     live.recorded(5)
@@ -44,7 +48,7 @@ def test_a_run_ends_in_order(house: Any, ask: Callable[[Any, Any], None]) -> Non
 
 
 @pytest.mark.parametrize("sign", ["format", "conch.yaml", "bus/nats-server.pid", "run.json"])
-def test_a_run_can_be_ended_while_it_starts(house: Any, sign: str) -> None:
+def test_a_run_can_be_ended_while_it_starts(house: House, sign: str) -> None:
     """However far it has come: everything ends, nothing is said but why, and the home can be used."""
     live = house.begin("--script", house.endless())
     live.until((house.home / sign).exists, sign)
@@ -58,7 +62,7 @@ def test_a_run_can_be_ended_while_it_starts(house: Any, sign: str) -> None:
     assert [row["cycle"] for row in house.cycles()] == list(range(rows[-1]["cycle"] + 1))
 
 
-def test_a_second_ctrl_c_ends_a_run_at_once(house: Any, needs: Callable[[str, str], None]) -> None:
+def test_a_second_ctrl_c_ends_a_run_at_once(house: House, needs: Callable[[str, str], None]) -> None:
     """Whoever presses it twice does not wait for the tool in hand; the next run says its outcome is unknown."""
     needs("bwrap", "install bubblewrap")
     live = house.begin(
@@ -77,7 +81,7 @@ def test_a_second_ctrl_c_ends_a_run_at_once(house: Any, needs: Callable[[str, st
     assert (row["cycle"], row["outcome"]) == (0, "unknown")
 
 
-def test_nothing_outlives_a_killed_supervisor(house: Any) -> None:
+def test_nothing_outlives_a_killed_supervisor(house: House) -> None:
     """Kill -9 of `conch run` alone: server, agent and consumers are gone within two seconds; the next run goes on."""
     live = house.begin("--script", house.endless(), interval=0.05)
     live.recorded(2)
@@ -94,7 +98,7 @@ def test_nothing_outlives_a_killed_supervisor(house: Any) -> None:
     assert [row["cycle"] for row in house.cycles()] == list(range(rows[-1]["cycle"] + 1))
 
 
-def test_a_server_that_was_left_behind_is_replaced(house: Any) -> None:
+def test_a_server_that_was_left_behind_is_replaced(house: House) -> None:
     """A nats-server that still holds the home's store is ended by the next run, which starts one of its own."""
     house.run("--cycles", "1", "--script", house.endless())
     place = house.home / "bus"

@@ -7,9 +7,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 REPLY = "DO_NOTHING: as I was told"
 
@@ -84,7 +88,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "cut"])
-def test_a_failing_endpoint_costs_no_cycle(house: Any, endpoint: Endpoint, fault: str) -> None:
+def test_a_failing_endpoint_costs_no_cycle(house: House, endpoint: Endpoint, fault: str) -> None:
     """Too many requests, its own error, a reply cut off: waited for; numbers have no gap, tokens are counted."""
     endpoint.plan = ["well", "well", fault, fault, "well", fault]
 
@@ -98,7 +102,7 @@ def test_a_failing_endpoint_costs_no_cycle(house: Any, endpoint: Endpoint, fault
     assert shown["usage"] == {"input_tokens": 200, "output_tokens": 20}
 
 
-def test_an_absent_endpoint_ends_a_run_of_some_cycles(house: Any) -> None:
+def test_an_absent_endpoint_ends_a_run_of_some_cycles(house: House) -> None:
     """Nobody waits for a mind that never spoke: exit code 3, in a sentence with its address; no cycle was used up."""
     dead = {"CONCH_MIND__BASE_URL": "http://127.0.0.1:9/v1", "CONCH_MIND__TIMEOUT": "0.5"}
 
@@ -109,7 +113,7 @@ def test_an_absent_endpoint_ends_a_run_of_some_cycles(house: Any) -> None:
     assert [row["cycle"] for row in house.run("--cycles", "1", "--script", house.endless()).rows] == [0]
 
 
-def test_a_refused_request_ends_any_run_at_its_start(house: Any, endpoint: Endpoint) -> None:
+def test_a_refused_request_ends_any_run_at_its_start(house: House, endpoint: Endpoint) -> None:
     """A wrong key or model does not pass by waiting: exit code 3, with what to check."""
     endpoint.plan = ["401"] * 10
 
@@ -118,7 +122,7 @@ def test_a_refused_request_ends_any_run_at_its_start(house: Any, endpoint: Endpo
     assert "mind.api_key" in sentence
 
 
-def test_a_page_of_html_ends_any_run_at_its_start(house: Any, endpoint: Endpoint) -> None:
+def test_a_page_of_html_ends_any_run_at_its_start(house: House, endpoint: Endpoint) -> None:
     """Another server answers there: exit code 3 after one question, with what came and what to check."""
     endpoint.plan = ["page"] * 10
 
@@ -130,7 +134,7 @@ def test_a_page_of_html_ends_any_run_at_its_start(house: Any, endpoint: Endpoint
     assert endpoint.served == ["page"]
 
 
-def test_an_endpoint_that_hangs_is_said_while_it_hangs(house: Any, endpoint: Endpoint) -> None:
+def test_an_endpoint_that_hangs_is_said_while_it_hangs(house: House, endpoint: Endpoint) -> None:
     """After some seconds, long before the reply's time is up."""
     endpoint.plan = ["hangs"]
 
@@ -141,7 +145,7 @@ def test_an_endpoint_that_hangs_is_said_while_it_hangs(house: Any, endpoint: End
     assert live.ended(30) == 0
 
 
-def test_without_a_set_end_a_run_waits_for_its_mind(house: Any, endpoint: Endpoint) -> None:
+def test_without_a_set_end_a_run_waits_for_its_mind(house: House, endpoint: Endpoint) -> None:
     """It says what it waits for, and goes on by itself when the endpoint is well; waiting it can be stopped."""
     endpoint.plan = ["500"] * 60
     environment = endpoint.environment | {"CONCH_MIND__TIMEOUT": "0.3"}
@@ -163,7 +167,7 @@ def test_without_a_set_end_a_run_waits_for_its_mind(house: Any, endpoint: Endpoi
     assert [row["cycle"] for row in house.cycles()] == list(range(more[-1]["cycle"] + 1))
 
 
-def test_an_hours_tokens_pause_the_agent(house: Any, endpoint: Endpoint) -> None:
+def test_an_hours_tokens_pause_the_agent(house: House, endpoint: Endpoint) -> None:
     """At `mind.max_tokens_per_hour` it pauses, and says until when."""
     live = house.begin(CONCH_MIND__MAX_TOKENS_PER_HOUR="500", **endpoint.environment)
 

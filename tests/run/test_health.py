@@ -6,14 +6,17 @@ import re
 import signal
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import httpx2
 
 from tests.run.servers import Server
 
+if TYPE_CHECKING:
+    from tests.run.conftest import House
 
-def test_a_consumer_alone_tells_of_its_health(house: Any, tmp_path: Path) -> None:
+
+def test_a_consumer_alone_tells_of_its_health(house: House, tmp_path: Path) -> None:
     """Ready while it reads and the bus is there; once the bus is gone it lives and is not ready."""
     server = Server(tmp_path / "nats", "-js", "-sd", str(tmp_path / "store"))
     alone = house.start("consume", "needs", "--health", "127.0.0.1:0", CONCH_BUS__URL=server.url)
@@ -35,7 +38,7 @@ def test_a_consumer_alone_tells_of_its_health(house: Any, tmp_path: Path) -> Non
     assert told("/healthz") == (200, "ok\n")
 
 
-def test_a_port_that_is_taken_ends_it_before_it_reads(house: Any) -> None:
+def test_a_port_that_is_taken_ends_it_before_it_reads(house: House) -> None:
     """One sentence, exit code 1."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -45,7 +48,7 @@ def test_a_port_that_is_taken_ends_it_before_it_reads(house: Any) -> None:
     assert sentence == f"port {port} of 127.0.0.1 is taken: name another one (--health)"
 
 
-def test_the_exporter_alone_says_where_it_serves(house: Any) -> None:
+def test_the_exporter_alone_says_where_it_serves(house: House) -> None:
     """`conch metrics serve` on the home's own bus: figures, and health beside them; Ctrl-C ends it in order."""
     house.conch("init")
     alone = house.start("metrics", "serve", "--health", "127.0.0.1:0", CONCH_METRICS__PORT="0")
@@ -59,7 +62,7 @@ def test_the_exporter_alone_says_where_it_serves(house: Any) -> None:
     assert alone.ended() == 0, alone.told()
 
 
-def test_a_plugin_alone_publishes_its_metrics_beside_its_health(house: Any) -> None:
+def test_a_plugin_alone_publishes_its_metrics_beside_its_health(house: House) -> None:
     """`conch consume NAME --health`: no exporter is there, so it is scraped itself."""
     house.run("--cycles", "1", "--script", house.script("DO_NOTHING: resting"))
     (house.directory / "rules.py").write_text(

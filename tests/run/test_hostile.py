@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
+
+from conch_schemas import JsonObject
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, MakeHouse
+
 
 REPLIES = {
     "prose": "I think I should look around first, then decide.",
@@ -23,29 +29,38 @@ REPLIES = {
 }
 
 
+@dataclass(frozen=True)
+class OffendedHouse:
+    """A home whose mind has said the hostile replies."""
+
+    house: House
+    listed: dict[str, JsonObject]
+    """Name of the reply -> its row of `cycle list`."""
+
+
 @pytest.fixture(scope="module")
-def offended(make_house: Callable[..., Any]) -> Any:
+def offended(make_house: MakeHouse) -> OffendedHouse:
     """A run whose mind says these, in a home where it may act."""
     house = make_house()
     file = house.directory / "script.jsonl"
     lines = [json.dumps({"thought": reply[:1000], "reply": reply}) for reply in REPLIES.values()]
     file.write_text("\n".join(lines) + "\n")
     (house.workspace / "link").symlink_to(house.home)
-    house.live = house.run("--script", str(file))
-    house.listed = dict(zip(REPLIES, house.cycles(), strict=True))
-    return house
+    house.run("--script", str(file))
+    listed = dict(zip(REPLIES, house.cycles(), strict=True))
+    return OffendedHouse(house, listed)
 
 
-def test_each_reply_is_one_scored_cycle(offended: Any) -> None:
+def test_each_reply_is_one_scored_cycle(offended: OffendedHouse) -> None:
     """None is skipped, none ends the run, all are whole."""
     for row in offended.listed.values():
         assert row["complete"]
         assert row["coverage"] == 1.0
-    offended.conch("mark", "verify")
+    offended.house.conch("mark", "verify")
 
 
 @pytest.mark.parametrize("name", ["prose", "markdown", "two calls", "brackets", "calls in calls", "nothing"])
-def test_what_is_no_action_does_nothing(offended: Any, name: str) -> None:
+def test_what_is_no_action_does_nothing(offended: OffendedHouse, name: str) -> None:
     """It is invalid, says why, and is paid accordingly."""
     row = offended.listed[name]
 
@@ -53,15 +68,15 @@ def test_what_is_no_action_does_nothing(offended: Any, name: str) -> None:
     assert row["action"]["reason"]
     assert row["outcome"] == "none"
     assert row["total"] < 0
-    assert not (offended.workspace / "second").exists()
+    assert not (offended.house.workspace / "second").exists()
 
 
-def test_a_long_reply_is_kept_in_part(offended: Any) -> None:
+def test_a_long_reply_is_kept_in_part(offended: OffendedHouse) -> None:
     """Head and tail of at most 64 KiB; the stream never carries a megabyte."""
     assert len(offended.listed["brackets"]["raw"].encode()) <= 64 * 1024
 
 
-def test_no_file_outside_of_the_workspace_is_read(offended: Any) -> None:
+def test_no_file_outside_of_the_workspace_is_read(offended: OffendedHouse) -> None:
     """The bus's token stands in the home: the agent's hand does not reach it."""
     row = offended.listed["outside"]
 
@@ -70,9 +85,9 @@ def test_no_file_outside_of_the_workspace_is_read(offended: Any) -> None:
 
 
 @pytest.mark.parametrize("command", [("cycle", "list"), ("cycle", "show", "6"), ("cycle", "show", "5"), ("status",)])
-def test_a_terminal_is_shown_nothing_that_acts(offended: Any, command: tuple[str, ...]) -> None:
+def test_a_terminal_is_shown_nothing_that_acts(offended: OffendedHouse, command: tuple[str, ...]) -> None:
     """Control characters are replaced before they reach it."""
-    shown = offended.conch(*command)
+    shown = offended.house.conch(*command)
 
     assert not {character for character in shown if ord(character) < 32} - {"\n"}
     assert not {"\x7f", "\u202e"} & set(shown)

@@ -7,11 +7,15 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.consumer.plugins.namespace import why_none
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 OTHERS = [
     "aiomqtt",
@@ -68,7 +72,7 @@ def plant(workspace: Path, names: Iterable[str]) -> Path:
     return ran
 
 
-def test_no_module_of_the_workspace_is_imported(house: Any) -> None:
+def test_no_module_of_the_workspace_is_imported(house: House) -> None:
     """A run in the workspace itself acts, scores and records, with rules and consumers of plug-ins; of modules there
     that bear the names of Python's own and of Conch's packages none is run, by no process, also where one is started
     again."""
@@ -86,7 +90,7 @@ def test_no_module_of_the_workspace_is_imported(house: Any) -> None:
     assert '"brevity"' in shown
 
 
-def test_python_m_takes_the_current_directory_off_the_path(house: Any) -> None:
+def test_python_m_takes_the_current_directory_off_the_path(house: House) -> None:
     """`python -m conch.cli.main` imports nothing from there; a run in its workspace is refused all the same, for what
     Python itself imports before it comes to conch."""
     ran = plant(house.workspace, ["json", "queue", "uuid", "random", *OTHERS])
@@ -99,7 +103,7 @@ def test_python_m_takes_the_current_directory_off_the_path(house: Any) -> None:
     assert f"Python looks for modules in {house.workspace}" in sentence
 
 
-def test_paths_that_are_relative_are_relative_to_where_the_run_was_started(house: Any) -> None:
+def test_paths_that_are_relative_are_relative_to_where_the_run_was_started(house: House) -> None:
     """A home, a file of settings, rules, a script and a workspace that are named so are found by every process."""
     (house.directory / "rules.py").write_text(PLUGINS)
     (house.directory / "own.yaml").write_text("mind: {kind: scripted, script: replies.txt}\nworkspace: work\n")
@@ -116,7 +120,7 @@ def test_paths_that_are_relative_are_relative_to_where_the_run_was_started(house
     assert (house.directory / "home" / "store.db").exists()
 
 
-def test_a_plug_in_imports_what_pythonpath_names(house: Any) -> None:
+def test_a_plug_in_imports_what_pythonpath_names(house: House) -> None:
     """Directories of PYTHONPATH count for plug-ins too, also relative ones."""
     (house.directory / "lib").mkdir()
     (house.directory / "lib" / "known_words.py").write_text("WORTH = 0.75\n")
@@ -160,7 +164,7 @@ def listener(action):
 """
 
 
-def test_plug_ins_do_not_see_the_models_key(house: Any) -> None:
+def test_plug_ins_do_not_see_the_models_key(house: House) -> None:
     """Neither rules nor consumers, among their variables or their settings, at whatever moment; they see other
     variables, and secrets that are named for them."""
     (house.directory / "spies.py").write_text(SPIES.replace("PLACE", repr(str(house.directory))))
@@ -198,7 +202,7 @@ def killer(action):
 
 
 @pytest.mark.skipif(why_none() is not None, reason=f"no process can have a namespace of its own here: {why_none()}")
-def test_a_rule_that_kills_its_parent_takes_no_scoring_down(house: Any) -> None:
+def test_a_rule_that_kills_its_parent_takes_no_scoring_down(house: House) -> None:
     """Its signals reach its own processes: it is scored, and no process of the run was started again."""
     (house.directory / "killer.py").write_text(KILLER)
     live = house.begin("--rules", str(house.directory / "killer.py"), "--script", house.endless(), interval=0.05)

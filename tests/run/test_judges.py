@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.judge.standin import HANGS, Endpoint, answer, serving
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def shown(house: Any, cycle: int) -> dict[str, Any]:
     return {**found, "scores": {score["component"]: score for score in found["scores"]}}
 
 
-def test_a_judges_score_completes_the_experience(house: Any, endpoint: Endpoint) -> None:
+def test_a_judges_score_completes_the_experience(house: House, endpoint: Endpoint) -> None:
     """It is a line of the breakdown like any other; a judge with a dead endpoint costs its own score alone."""
     dead = {"rubric": "tone.md", "weight": 0.1, "base_url": "http://127.0.0.1:9/v1", "tries": 1}
     furnish(house, endpoint, {"dead": dead})
@@ -66,7 +69,7 @@ def test_a_judges_score_completes_the_experience(house: Any, endpoint: Endpoint)
     assert {"judge-tone", "judge-dead"} <= listed
 
 
-def test_a_judge_that_never_answers_is_late_and_holds_up_nobody(house: Any, endpoint: Endpoint) -> None:
+def test_a_judge_that_never_answers_is_late_and_holds_up_nobody(house: House, endpoint: Endpoint) -> None:
     """Its part is timeout at its own deadline; the agent and the rules go on meanwhile. An answer after that counts."""
     furnish(house, endpoint, deadline=1.0, timeout=60.0, concurrency=1)
     endpoint.plan = [HANGS]
@@ -90,7 +93,7 @@ def test_a_judge_that_never_answers_is_late_and_holds_up_nobody(house: Any, endp
     assert then["revision"] > first["revision"]
 
 
-def test_a_judge_runs_apart_from_the_run(house: Any, endpoint: Endpoint) -> None:
+def test_a_judge_runs_apart_from_the_run(house: House, endpoint: Endpoint) -> None:
     """`--without judge-tone`, and `conch consume judge-tone` beside it: the same scores."""
     furnish(house, endpoint, deadline=60.0)
     live = house.begin("--without", "judge-tone", "--script", house.endless(), interval=0.05)
@@ -117,7 +120,7 @@ def test_a_judge_runs_apart_from_the_run(house: Any, endpoint: Endpoint) -> None
     ],
 )
 def test_a_rubric_that_is_none_ends_a_run_before_it_begins(
-    house: Any, endpoint: Endpoint, content: bytes | None, sentence: str
+    house: House, endpoint: Endpoint, content: bytes | None, sentence: str
 ) -> None:
     """Exit code 2 and one sentence, which names setting and file; so does the judge alone."""
     furnish(house, endpoint)
@@ -129,7 +132,7 @@ def test_a_rubric_that_is_none_ends_a_run_before_it_begins(
     assert all(one.startswith("rewards.judges.tone.rubric: ") and sentence in one for one in said)
 
 
-def test_each_judge_is_a_user_of_the_bus(house: Any, endpoint: Endpoint) -> None:
+def test_each_judge_is_a_user_of_the_bus(house: House, endpoint: Endpoint) -> None:
     """It may publish scores and keep its own place, no more."""
     house.conch("init")
     furnish(house, endpoint)

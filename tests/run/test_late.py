@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 RULE = """
 from conch import rule
@@ -23,7 +27,7 @@ def shown(house: Any, cycle: int) -> dict[str, Any]:
     return found
 
 
-def test_late_scores_are_joined_and_witnessed_with_and_without_a_run(house: Any) -> None:
+def test_late_scores_are_joined_and_witnessed_with_and_without_a_run(house: House) -> None:
     """A rule over what a run left, a person's score, then both beside a run: every cycle adds up, the chain holds."""
     rules = house.directory / "rules.py"
     rules.write_text(RULE)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.run.conftest import CONCH, PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.run.conftest import House
 
 
 def under(house: Any, shell: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,7 +44,7 @@ def under(house: Any, shell: str, *arguments: str) -> subprocess.CompletedProces
         ),
     ],
 )
-def test_a_limit_that_is_too_low_is_one_sentence(house: Any, shell: str, status: int, why: str) -> None:
+def test_a_limit_that_is_too_low_is_one_sentence(house: House, shell: str, status: int, why: str) -> None:
     """Its name, its value and what to do; the home is as it was."""
     ended = under(house, shell, "run", "--cycles", "1")
 
@@ -48,7 +53,7 @@ def test_a_limit_that_is_too_low_is_one_sentence(house: Any, shell: str, status:
     house.run("--cycles", "1", "--script", house.endless())
 
 
-def test_a_low_limit_of_open_files_is_raised_where_it_may_be(house: Any) -> None:
+def test_a_low_limit_of_open_files_is_raised_where_it_may_be(house: House) -> None:
     """The soft limit of a shell is no reason to refuse."""
     ended = under(house, "ulimit -Sn 32; {conch}", "run", "--cycles", "1")
 
@@ -56,7 +61,7 @@ def test_a_low_limit_of_open_files_is_raised_where_it_may_be(house: Any) -> None
 
 
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_is_no_matter_to_a_run(house: Any, streams: str) -> None:
+def test_a_closed_stream_is_no_matter_to_a_run(house: House, streams: str) -> None:
     """What would be said there leads nowhere; the cycles are recorded."""
     ended = under(house, f"{{conch}} {streams}", "run", "--cycles", "2")
 
@@ -64,7 +69,7 @@ def test_a_closed_stream_is_no_matter_to_a_run(house: Any, streams: str) -> None
     assert [row["cycle"] for row in house.cycles()] == [0, 1]
 
 
-def test_a_limit_of_a_command_is_one_sentence(house: Any) -> None:
+def test_a_limit_of_a_command_is_one_sentence(house: House) -> None:
     """Also where no run begins."""
     house.live_through(1)
 
@@ -83,7 +88,7 @@ def test_a_limit_of_a_command_is_one_sentence(house: Any) -> None:
     ],
 )
 def test_what_a_full_disk_does_not_take_is_one_sentence(
-    house: Any, arguments: tuple[str, ...], status: int, why: str
+    house: House, arguments: tuple[str, ...], status: int, why: str
 ) -> None:
     """A command whose output goes to a file; a run makes its cycles all the same."""
     ended = under(house, "{conch} >/dev/full", *arguments)
@@ -95,7 +100,7 @@ def test_what_a_full_disk_does_not_take_is_one_sentence(
         assert [row["cycle"] for row in house.cycles()] == [0, 1]
 
 
-def test_a_machine_without_proc_is_one_sentence(house: Any, needs: Any) -> None:
+def test_a_machine_without_proc_is_one_sentence(house: House, needs: Callable[[str, str], None]) -> None:
     """A run finds what an earlier one left, and what its own processes do, there."""
     needs("unshare", "install util-linux")
     if subprocess.run(["unshare", "-m", "umount", "-l", "/proc"], capture_output=True, check=False).returncode != 0:

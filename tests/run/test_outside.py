@@ -11,12 +11,18 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch_schemas import RewardAssigned, consequence_id
 from tests.run.servers import Server
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from tests.run.conftest import House
+
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "node-rule"
 NPM_SECONDS = 100
@@ -25,7 +31,7 @@ PARTS = "rewards:\n  parts:\n    plainness: {weight: 0.1, deadline: 60}\n"
 
 
 @pytest.fixture(scope="module")
-def packages(needs: Callable[[str, str], None], lacking: Callable[[str], Any]) -> None:
+def packages(needs: Callable[[str, str], None], lacking: Callable[[str], NoReturn]) -> None:
     """What the example needs, as its lock file says."""
     for program in ("node", "npm"):
         needs(program, "install nodejs and npm")
@@ -37,7 +43,7 @@ def packages(needs: Callable[[str, str], None], lacking: Callable[[str], Any]) -
 
 
 @pytest.fixture
-def node(packages: None, house: Any) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+def node(packages: None, house: House) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """`node()`: the example beside the run of this home, or where it is told."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -58,7 +64,9 @@ def component(row: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(house: Any, node: Any) -> None:
+def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(
+    house: House, node: Callable[..., subprocess.Popen[bytes]]
+) -> None:
     """Killed and started again it goes on; made to read all from the start again it doubles nothing."""
     house.home.mkdir()
     (house.home / "conch.yaml").write_text(PARTS)
@@ -90,7 +98,9 @@ def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(house
     assert ids == {consequence_id(act, "plainness", "1", RewardAssigned) for act in acts}
 
 
-def test_on_a_server_that_tells_users_apart_it_has_one_of_its_own(house: Any, node: Any, tmp_path: Path) -> None:
+def test_on_a_server_that_tells_users_apart_it_has_one_of_its_own(
+    house: House, node: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
     """As `conch bus permissions` prints it, it scores."""
     house.conch("init")
     settings, keys = house.home / "conch.yaml", house.home / "keys"

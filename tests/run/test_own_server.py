@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.run.servers import Server
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, MakeHouse
+
 
 TOKEN = "a-token-of-ones-own"
 
@@ -29,7 +33,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
         server.close()
 
 
-def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server]) -> None:
+def test_a_run_uses_a_server_of_ones_own(house: House, servers: dict[str, Server]) -> None:
     """With its token, which is not written down: no server is started, that one outlives the run, a later one goes on;
     what cannot be seen of it is said."""
     environment = {"CONCH_BUS__URL": servers["token"].url, "CONCH_BUS__TOKEN": TOKEN}
@@ -61,7 +65,7 @@ def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server])
     ],
 )
 def test_a_server_that_cannot_be_used_ends_the_run(
-    house: Any, servers: dict[str, Server], which: str | None, token: str | None, told: str
+    house: House, servers: dict[str, Server], which: str | None, token: str | None, told: str
 ) -> None:
     """Exit code 3, in a sentence."""
     environment = {"CONCH_BUS__URL": servers[which].url if which else "nats://127.0.0.1:9"}
@@ -72,7 +76,7 @@ def test_a_server_that_cannot_be_used_ends_the_run(
     house.assert_nothing_runs()
 
 
-def test_two_agents_of_one_name_do_not_share_a_server(make_house: Any, servers: dict[str, Server]) -> None:
+def test_two_agents_of_one_name_do_not_share_a_server(make_house: MakeHouse, servers: dict[str, Server]) -> None:
     """The second home is refused before it has said anything: its agent is another one of the same name."""
     environment = {"CONCH_BUS__URL": servers["open"].url}
     first, second = make_house(), make_house()
@@ -89,7 +93,7 @@ def test_two_agents_of_one_name_do_not_share_a_server(make_house: Any, servers: 
     first.conch("mark", "verify")
 
 
-def test_two_homes_share_a_stream_and_one_store(make_house: Any, servers: dict[str, Server]) -> None:
+def test_two_homes_share_a_stream_and_one_store(make_house: MakeHouse, servers: dict[str, Server]) -> None:
     """The second home is told whose store there is; without one of its own it has agents and consumers on that stream,
     and the first home's store records what they do."""
     environment = {"CONCH_BUS__URL": servers["fresh"].url}

@@ -7,8 +7,10 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -19,14 +21,31 @@ from conch.config import Settings, UiSettings
 from conch.consumer.plugins.builtin import wanted_builtin
 from conch.home import Home
 
+if TYPE_CHECKING:
+    from tests.run.conftest import House, Live, MakeHouse
+
+
 LINK = re.compile(r"page (http://127\.0\.0\.1:\d+)/\?token=[\w-]{43}")
 
 
+@dataclass(frozen=True)
+class PagedHouse:
+    """A home with a run that goes on."""
+
+    house: House
+    live: Live
+    """The run, written into a pipe."""
+    link: str
+    """The link that it printed."""
+    page: str
+    """Address of the page."""
+
+
 @pytest.fixture(scope="module")
-def going(make_house: Callable[..., Any]) -> Any:
+def going(make_house: MakeHouse) -> PagedHouse:
     """A run that goes on, written into a pipe for a person; `going.link` is what it printed."""
     house = make_house()
-    house.live = house.start(
+    live = house.start(
         *(
             "run",
             "--workspace",
@@ -39,31 +58,36 @@ def going(make_house: Callable[..., Any]) -> Any:
             "0",
         )
     )
-    house.live.until(lambda: any(LINK.fullmatch(line) for line in house.live.lines), "its page")
-    house.live.recorded(3)
-    house.link = next(line for line in house.live.lines if LINK.fullmatch(line)).removeprefix("page ")
-    house.page = house.link.partition("/?")[0]
-    return house
+    live.until(lambda: any(LINK.fullmatch(line) for line in live.lines), "its page")
+    live.recorded(3)
+    link = next(line for line in live.lines if LINK.fullmatch(line)).removeprefix("page ")
+    page = link.partition("/?")[0]
+    return PagedHouse(house, live, link, page)
 
 
 @pytest.fixture(scope="module")
-def client(going: Any) -> Any:
+def came(going: PagedHouse) -> httpx2.Response:
+    """The answer to the link that was printed."""
+    return httpx2.get(going.link)
+
+
+@pytest.fixture(scope="module")
+def client(going: PagedHouse, came: httpx2.Response) -> Iterator[httpx2.Client]:
     """Who has opened the link that was printed."""
-    going.came = httpx2.get(going.link)
-    inside = f"{going.page}{going.came.headers['location']}"
-    with httpx2.Client(base_url=inside, cookies=going.came.cookies, timeout=30) as client:
+    inside = f"{going.page}{came.headers['location']}"
+    with httpx2.Client(base_url=inside, cookies=came.cookies, timeout=30) as client:
         yield client
 
 
-def test_the_printed_link_lets_in(going: Any, client: httpx2.Client) -> None:
+def test_the_printed_link_lets_in(going: PagedHouse, came: httpx2.Response, client: httpx2.Client) -> None:
     """On one line, unwrapped, in a pipe: a 303 to the page, a cookie, and with it the cycles; nothing without it."""
     answer = client.get("/api/v1/cycles", params={"limit": 2})
 
-    assert going.came.status_code == 303
-    assert re.fullmatch(r"/~[\w-]{22}/", going.came.headers["location"])
+    assert came.status_code == 303
+    assert re.fullmatch(r"/~[\w-]{22}/", came.headers["location"])
     assert client.get("/").status_code == 200
     assert answer.status_code == 200
-    assert answer.json()["schema"] == json.loads(going.conch("cycle", "list", "--json"))["schema"]
+    assert answer.json()["schema"] == json.loads(going.house.conch("cycle", "list", "--json"))["schema"]
     assert [row["agent"] for row in answer.json()["cycles"]] == ["echo", "echo"]
     with httpx2.Client(base_url=going.page) as stranger:
         assert stranger.get("/api/v1/cycles").status_code == 401
@@ -76,9 +100,9 @@ def test_another_page_cannot_pause_the_agent(client: httpx2.Client) -> None:
         assert client.post("/api/v1/agents/echo/pause", headers=headers).status_code == 403
 
 
-def test_a_fresh_link_is_printed_for_the_page_that_runs(going: Any) -> None:
+def test_a_fresh_link_is_printed_for_the_page_that_runs(going: PagedHouse) -> None:
     """By itself on a line, each time another one; as JSON with the address."""
-    links = [going.conch("ui", "--link"), json.loads(going.conch("ui", "--link", "--json"))["link"]]
+    links = [going.house.conch("ui", "--link"), json.loads(going.house.conch("ui", "--link", "--json"))["link"]]
 
     assert len({going.link, *links}) == 3
     for link in links:
@@ -87,24 +111,24 @@ def test_a_fresh_link_is_printed_for_the_page_that_runs(going: Any) -> None:
         assert httpx2.get(link).status_code == 401
 
 
-def test_status_says_where_the_page_is(going: Any) -> None:
+def test_status_says_where_the_page_is(going: PagedHouse) -> None:
     """Without a token: its output is passed around."""
-    assert json.loads(going.conch("status", "--json"))["ui"] == going.page
-    assert f"page         {going.page} (conch ui --link prints a way in)" in going.conch("status")
+    assert json.loads(going.house.conch("status", "--json"))["ui"] == going.page
+    assert f"page         {going.page} (conch ui --link prints a way in)" in going.house.conch("status")
 
 
 def test_a_page_that_was_killed_comes_back_where_it_was(
-    going: Any, client: httpx2.Client, until_answered: Callable[..., None]
+    going: PagedHouse, client: httpx2.Client, until_answered: Callable[..., None]
 ) -> None:
     """Who was in is in, and no second line is printed; no token stands in the run's files."""
-    os.kill(going.process("dashboard")["pid"], signal.SIGKILL)
-    going.live.until(lambda: going.process("dashboard")["restarts"] == 1, "a restart of the dashboard")
+    os.kill(going.house.process("dashboard")["pid"], signal.SIGKILL)
+    going.live.until(lambda: going.house.process("dashboard")["restarts"] == 1, "a restart of the dashboard")
     until_answered(going.live, going.page, 200)
 
     assert client.get("/").status_code == 200
     assert len([line for line in going.live.lines if line.startswith("page ")]) == 1
     token = going.link.partition("token=")[2]
-    files = [file for file in [going.home / "run.json", *(going.home / "logs").iterdir()] if file.is_file()]
+    files = [file for file in [going.house.home / "run.json", *(going.house.home / "logs").iterdir()] if file.is_file()]
     assert not any(token in file.read_text() for file in files)
 
 
@@ -121,7 +145,7 @@ def until_answered() -> Callable[..., None]:
     return lambda live, page, status: live.until(lambda: ready(page) == status, f"{status} of {page}/readyz")
 
 
-def test_the_page_alone_follows_one_run_after_the_other(house: Any, until_answered: Callable[..., None]) -> None:
+def test_the_page_alone_follows_one_run_after_the_other(house: House, until_answered: Callable[..., None]) -> None:
     """Without a run the history; then live whatever run begins. It hinders none, and ends on Ctrl-C in order."""
     house.conch("init")
     alone = house.start("ui", "--port", "0")
@@ -147,7 +171,7 @@ def test_the_page_alone_follows_one_run_after_the_other(house: Any, until_answer
     assert sentence.startswith(f"there is no page of {house.home}: conch run serves it, and conch ui does alone")
 
 
-def test_what_cannot_be_is_one_sentence(house: Any) -> None:
+def test_what_cannot_be_is_one_sentence(house: House) -> None:
     """No home, a port in use, an address that is open to others, a way in to two pages at once."""
     assert "there is no home at" in house.refused("ui", status=2)
     house.conch("init")
@@ -173,7 +197,7 @@ class Said(RunOutput):
         self.tell = self.warn = self.lines.append  # type: ignore[method-assign]
 
 
-def test_another_port_than_the_usual_one_is_explained(tmp_path: Any) -> None:
+def test_another_port_than_the_usual_one_is_explained(tmp_path: Path) -> None:
     """A note on a line of its own; none where the port was named, and no token where nobody is asked for one."""
     voice, home = Said(), Home(tmp_path)
     report_page(voice, UiSettings(), home, "http://127.0.0.1:40000")
@@ -185,7 +209,7 @@ def test_another_port_than_the_usual_one_is_explained(tmp_path: Any) -> None:
     assert open_to_all == "page http://127.0.0.1:40000/"
 
 
-def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Any) -> None:
+def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Path) -> None:
     """The run goes on: who has the token, or a session, gets in."""
     (tmp_path / "ui").write_text("no directory")
     voice = Said()
@@ -197,7 +221,7 @@ def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Any) -> 
     assert "nobody can be let in" in why
 
 
-def test_a_page_that_cannot_be_shown_does_not_end_the_run(make_house: Callable[..., Any]) -> None:
+def test_a_page_that_cannot_be_shown_does_not_end_the_run(make_house: MakeHouse) -> None:
     """Nobody could be let in: that is said in a sentence, and the agent goes on."""
     house = make_house()
     room = house.home / "ui"

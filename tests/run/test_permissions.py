@@ -7,11 +7,15 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.bus.server import find_binary
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 ROGUE = '''
 from conch import consumer, follow
@@ -51,7 +55,7 @@ def server(tmp_path: Path) -> Iterator[Callable[[str], str]]:
         process.wait()
 
 
-def test_the_printed_users_are_a_server_that_a_run_works_on(house: Any, server: Any) -> None:
+def test_the_printed_users_are_a_server_that_a_run_works_on(house: House, server: Callable[[str], str]) -> None:
     """Asked again it is the same; a whole run and the command line do their work; a rogue plug-in is refused in one
     sentence, at its first fact."""
     rules = str(house.directory / "rogue.py")
@@ -77,7 +81,7 @@ def test_the_printed_users_are_a_server_that_a_run_works_on(house: Any, server: 
     assert sentence.endswith("this user may not publish on conch.v1.echo.cycle.reflected")
 
 
-def test_as_json_each_user_is_a_row(house: Any) -> None:
+def test_as_json_each_user_is_a_row(house: House) -> None:
     """With its key's file; a plug-in that does not say what it publishes may say nothing, and that is said."""
     rules = house.directory / "quiet.py"
     rules.write_text(ROGUE.replace(" -> RewardAssigned", "").replace("rogue", "quiet"))
@@ -97,7 +101,7 @@ def test_as_json_each_user_is_a_row(house: Any) -> None:
     assert "quiet does not say what it publishes" in live.said
 
 
-def test_names_that_would_open_more_than_was_meant_are_refused(house: Any) -> None:
+def test_names_that_would_open_more_than_was_meant_are_refused(house: House) -> None:
     """A wildcard for an agent's; a consumer that is called as the user of the agents is."""
     house.conch("init")
     rules = house.directory / "agent.py"

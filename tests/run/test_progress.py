@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 CONFIG = """
 tools: {sandbox: "off"}
@@ -19,7 +23,7 @@ def _writes(said: str) -> str:
     return f'TOOL: filesystem(operation="write", path="result", content="{said} in 0.1s")'
 
 
-def test_a_task_is_paid_step_by_step_and_logged_once_over_two_runs(house: Any) -> None:
+def test_a_task_is_paid_step_by_step_and_logged_once_over_two_runs(house: House) -> None:
     """Each act of it has its step in a breakdown that adds up, those after it none; its log has one row a step."""
     house.home.mkdir()
     (house.home / "conch.yaml").write_text(CONFIG)

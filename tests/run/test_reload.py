@@ -6,7 +6,11 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 HEAD = "from conch import rule\nfrom pydantic import BaseModel\n"
 RULE = "@rule({words})\ndef {name}(action):\n    return {value}\n"
@@ -51,7 +55,7 @@ class Edited:
         return list(self.house.cycles())
 
 
-def test_a_file_that_is_edited_takes_effect(house: Any) -> None:
+def test_a_file_that_is_edited_takes_effect(house: House) -> None:
     """Another function, weight, range and version; a rule that comes, one that goes; nothing is lost or doubled."""
     run = Edited(house, rule())
     run.scored("shape", lambda one: one["value"] == 0.25)
@@ -71,7 +75,7 @@ def test_a_file_that_is_edited_takes_effect(house: Any) -> None:
     assert names == sorted(names, key=lambda one: one == {"other"}), "one after the other, never both, never none"
 
 
-def test_what_cannot_be_taken_leaves_what_was(house: Any) -> None:
+def test_what_cannot_be_taken_leaves_what_was(house: House) -> None:
     """A half-written line, too much weight, a file that is gone: each said in one sentence, and the rule before scores
     on, even in a process that was begun since; the next whole file is taken."""
     (late := house.directory / "late.py").write_text("def half(:\n")
@@ -103,7 +107,7 @@ def test_what_cannot_be_taken_leaves_what_was(house: Any) -> None:
     assert "Traceback" not in run.live.said
 
 
-def test_a_link_that_leads_elsewhere_is_followed(house: Any) -> None:
+def test_a_link_that_leads_elsewhere_is_followed(house: House) -> None:
     """As a mounted set of files is exchanged: the file is a link into a directory that is itself a link."""
     for name, value in (("v1", "0.25"), ("v2", "0.75")):
         (house.directory / name).mkdir()
@@ -122,7 +126,7 @@ def test_a_link_that_leads_elsewhere_is_followed(house: Any) -> None:
     assert live.ended() == 0, live.told()
 
 
-def test_only_another_text_is_news(house: Any) -> None:
+def test_only_another_text_is_news(house: House) -> None:
     """A touch is none; of many writings in a row the last one counts; a state goes through it all."""
     state = "class Count(BaseModel):\n    acts: int = 0\n"
     folded = (
@@ -142,7 +146,7 @@ def test_only_another_text_is_news(house: Any) -> None:
     assert 1 <= run.live.said.count("is in force as it is now") <= 4
 
 
-def test_without_reload_nothing_is_looked_after(house: Any) -> None:
+def test_without_reload_nothing_is_looked_after(house: House) -> None:
     """A rule is what it was when the run began, in a process that is begun later too; and --reload needs a file."""
     file = house.directory / "rules.py"
     file.write_text(HEAD + rule(value="0.25 if action.cycle % 3 else __import__('os')._exit(3)"))

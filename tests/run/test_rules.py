@@ -6,10 +6,17 @@ import json
 import math
 import re
 import signal
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from conch_schemas import JsonObject
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, Live, MakeHouse
+
 
 TEN_LINES = '''
 from conch import rule
@@ -94,8 +101,19 @@ def reward(action):
 """
 
 
+@dataclass(frozen=True)
+class ScoredHouse:
+    """A home whose cycles plug-in rules have scored."""
+
+    house: House
+    live: Live
+    """The run."""
+    listed: list[JsonObject]
+    """The rows of `cycle list`."""
+
+
 @pytest.fixture(scope="module")
-def scored(make_house: Callable[..., Any]) -> Any:
+def scored(make_house: MakeHouse) -> ScoredHouse:
     """A run of three cycles with rules good and bad, and what is listed of it; and one without any."""
     house = make_house()
     files = {
@@ -108,16 +126,16 @@ def scored(make_house: Callable[..., Any]) -> Any:
     for name, text in files.items():
         (house.directory / name).write_text(text)
     named = [word for name in files for word in ("--rules", str(house.directory / name))]
-    house.live = house.run("--script", house.script(*["DO_NOTHING: so be it"] * 3), *named, "--cycles", "3")
-    house.listed = house.cycles()
-    return house
+    live = house.run("--script", house.script(*["DO_NOTHING: so be it"] * 3), *named, "--cycles", "3")
+    listed = house.cycles()
+    return ScoredHouse(house, live, listed)
 
 
 def parts(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {score["component"]: score for score in row["scores"]}
 
 
-def test_a_rule_takes_its_weight_and_the_built_in_ones_shrink(scored: Any) -> None:
+def test_a_rule_takes_its_weight_and_the_built_in_ones_shrink(scored: ScoredHouse) -> None:
     """0.2 and four times 0.05 are asked for: the five share the rest in their own proportions."""
     for row in scored.listed:
         weights = {component: score["weight"] for component, score in parts(row).items()}
@@ -128,7 +146,7 @@ def test_a_rule_takes_its_weight_and_the_built_in_ones_shrink(scored: Any) -> No
         assert math.fsum(weights.values()) == pytest.approx(1.0)
 
 
-def test_a_rules_score_stands_with_its_words(scored: Any) -> None:
+def test_a_rules_score_stands_with_its_words(scored: ScoredHouse) -> None:
     """Its value, its name as component and scorer, and what its docstring says."""
     for row in scored.listed:
         score = parts(row)["brevity"]
@@ -136,10 +154,10 @@ def test_a_rules_score_stands_with_its_words(scored: Any) -> None:
         assert score["explanation"] == "1.0 for a reply under 40 characters."
 
 
-def test_the_breakdown_adds_up_to_the_total_bit_for_bit(scored: Any) -> None:
+def test_the_breakdown_adds_up_to_the_total_bit_for_bit(scored: ScoredHouse) -> None:
     """What `cycle show` lists is the total, not nearly the total."""
     for row in scored.listed:
-        lines = json.loads(scored.conch("cycle", "show", str(row["cycle"]), "--json"))["cycle"]["breakdown"]
+        lines = json.loads(scored.house.conch("cycle", "show", str(row["cycle"]), "--json"))["cycle"]["breakdown"]
         assert math.fsum(line["amount"] for line in lines) == row["total"]
 
 
@@ -154,7 +172,7 @@ def test_the_breakdown_adds_up_to_the_total_bit_for_bit(scored: Any) -> None:
         ("spawns", "timeout", "0.4 s"),
     ],
 )
-def test_a_bad_rule_costs_itself_alone(scored: Any, component: str, status: str, why: str) -> None:
+def test_a_bad_rule_costs_itself_alone(scored: ScoredHouse, component: str, status: str, why: str) -> None:
     """Raising, exiting, blocking and dying: no value, a status and a reason; every other part is scored."""
     for row in scored.listed:
         score = parts(row)[component]
@@ -166,26 +184,26 @@ def test_a_bad_rule_costs_itself_alone(scored: Any, component: str, status: str,
         assert 0.75 < row["coverage"] < 0.85
 
 
-def test_rules_with_a_state_and_over_a_window_are_scored(scored: Any) -> None:
+def test_rules_with_a_state_and_over_a_window_are_scored(scored: ScoredHouse) -> None:
     """Beside all of that, from act to act."""
     assert [parts(row)["counts"]["value"] for row in scored.listed] == [1.0, 2.0, 3.0]
     assert [parts(row)["window"]["value"] for row in scored.listed] == [0.0, 1.0, 3.0]
 
 
-def test_nothing_that_a_rule_printed_or_started_is_left(scored: Any) -> None:
+def test_nothing_that_a_rule_printed_or_started_is_left(scored: ScoredHouse) -> None:
     """Not on the terminal, not among the processes."""
     assert "xxx" not in scored.live.said
-    scored.assert_nothing_runs()
+    scored.house.assert_nothing_runs()
 
 
-def test_no_cycle_waits_for_a_rule(scored: Any) -> None:
+def test_no_cycle_waits_for_a_rule(scored: ScoredHouse) -> None:
     """The cycles follow each other at once, though a rule blocks on each of them."""
     times = [sum(row["ms"].values()) for row in scored.listed]
 
     assert max(times) < 1000
 
 
-def test_what_is_no_plugin_is_set_aside_by_name(scored: Any) -> None:
+def test_what_is_no_plugin_is_set_aside_by_name(scored: ScoredHouse) -> None:
     """A file that does not parse, one that declares nothing, a name that is taken: each is named, and the rest runs."""
     said = [line for line in scored.live.said.splitlines() if line.startswith("set aside: ")]
 
@@ -196,22 +214,22 @@ def test_what_is_no_plugin_is_set_aside_by_name(scored: Any) -> None:
     assert len(said) == 4
 
 
-def test_a_rules_file_that_is_not_there_is_a_usage_error(scored: Any) -> None:
+def test_a_rules_file_that_is_not_there_is_a_usage_error(scored: ScoredHouse) -> None:
     """What was named must be there."""
-    assert "nowhere.py" in scored.refused("run", "--cycles", "1", "--rules", "nowhere.py", status=2)
+    assert "nowhere.py" in scored.house.refused("run", "--cycles", "1", "--rules", "nowhere.py", status=2)
 
 
-def test_rules_that_ask_for_more_than_there_is_are_refused(scored: Any) -> None:
+def test_rules_that_ask_for_more_than_there_is_are_refused(scored: ScoredHouse) -> None:
     """Together they cannot have more than the whole reward."""
-    (scored.directory / "greedy.py").write_text(TEN_LINES.replace("0.2", "0.9").replace("brevity", "greedy"))
-    greedy = ["--rules", str(scored.directory / "greedy.py"), "--rules", str(scored.directory / "good.py")]
+    (scored.house.directory / "greedy.py").write_text(TEN_LINES.replace("0.2", "0.9").replace("brevity", "greedy"))
+    greedy = ["--rules", str(scored.house.directory / "greedy.py"), "--rules", str(scored.house.directory / "good.py")]
 
-    assert "sum to 1.1" in scored.refused("run", "--cycles", "1", *greedy, status=2)
+    assert "sum to 1.1" in scored.house.refused("run", "--cycles", "1", *greedy, status=2)
 
 
-def test_without_its_rules_a_later_run_is_as_before(scored: Any) -> None:
+def test_without_its_rules_a_later_run_is_as_before(scored: ScoredHouse) -> None:
     """The weight set follows from what runs: without plug-ins the five sum to 1 again."""
-    [row] = scored.run("--cycles", "1", "--script", scored.endless()).rows
+    [row] = scored.house.run("--cycles", "1", "--script", scored.house.endless()).rows
 
     assert {name: score["weight"] for name, score in parts(row).items() if score["weight"]} == {
         "format": 0.30,
@@ -222,7 +240,7 @@ def test_without_its_rules_a_later_run_is_as_before(scored: Any) -> None:
     }
 
 
-def test_a_new_rule_scores_from_when_it_was_added(house: Any, tmp_path: Any) -> None:
+def test_a_new_rule_scores_from_when_it_was_added(house: House, tmp_path: Path) -> None:
     """What was done before a rule came is left as it was: no late revision, and no backlog before the first score."""
     house.live_through(5)
     file = tmp_path / "slow.py"
@@ -235,7 +253,7 @@ def test_a_new_rule_scores_from_when_it_was_added(house: Any, tmp_path: Any) -> 
     assert [row["revision"] for row in house.cycles()] == [1] * 7
 
 
-def test_a_rule_with_a_state_is_shared_by_workers_elsewhere(house: Any) -> None:
+def test_a_rule_with_a_state_is_shared_by_workers_elsewhere(house: House) -> None:
     """`conch consume rule-NAME --workers` beside a run without it: each agent's acts by one worker, in their order."""
     (file := house.directory / "rules.py").write_text(COUNTS)
     options = ["--rules", str(file), "--without", "rule-counts", "--agents", "3", "--script", house.endless()]
@@ -253,7 +271,7 @@ def test_a_rule_with_a_state_is_shared_by_workers_elsewhere(house: Any) -> None:
         assert [parts(row)["counts"]["value"] for row in rows] == [row["cycle"] + 1.0 for row in rows]
 
 
-def test_a_consumer_that_the_settings_name_is_no_plugins(house: Any) -> None:
+def test_a_consumer_that_the_settings_name_is_no_plugins(house: House) -> None:
     """A rule that bears the name of a component that others score is set aside, and the run goes on."""
     (file := house.directory / "rules.py").write_text(COUNTS.replace("def counts", "def thumbs"))
     house.home.mkdir()

@@ -7,11 +7,15 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.bus.server import find_binary
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 SECRETS = {
     "password": "hush-password-19d4",
@@ -41,7 +45,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     process.wait()
 
 
-def test_no_secret_is_said_or_left(house: Any, url: str) -> None:
+def test_no_secret_is_said_or_left(house: House, url: str) -> None:
     """At the finest level of the log: of a run, of the commands beside it, of one that is refused; in no file of the
     home, and on no command line."""
     environment = {name: secret for name, secret in SECRETS.items() if name.startswith("CONCH_")}

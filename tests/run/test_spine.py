@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
+
+from conch_schemas import JsonObject
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, Live, MakeHouse
+
 
 REPLIES = (
     "DO_NOTHING: nothing is urgent",
@@ -26,18 +34,31 @@ COMPONENTS = (
 )
 
 
+@dataclass(frozen=True)
+class LivedHouse:
+    """A home whose agent has lived through the script."""
+
+    house: House
+    first: Live
+    """Its run."""
+    left: list[psutil.Process]
+    """Processes that the run left."""
+    listed: list[JsonObject]
+    """The rows of `cycle list`."""
+
+
 @pytest.fixture(scope="module")
-def lived(make_house: Callable[..., Any], needs: Callable[[str, str], None]) -> Any:
+def lived(make_house: MakeHouse, needs: Callable[[str, str], None]) -> LivedHouse:
     """A fresh furnished home whose agent has lived through a script; with its run and the rows of `cycle list`."""
     needs("bwrap", "install bubblewrap")
     house = make_house(furnished=True)
-    house.first = house.run("--script", house.script(*REPLIES))
-    house.left = house.processes()
-    house.listed = json.loads(house.conch("cycle", "list", "--json"))["cycles"]
-    return house
+    first = house.run("--script", house.script(*REPLIES))
+    left = house.processes()
+    listed = json.loads(house.conch("cycle", "list", "--json"))["cycles"]
+    return LivedHouse(house, first, left, listed)
 
 
-def test_every_reply_becomes_a_cycle(lived: Any) -> None:
+def test_every_reply_becomes_a_cycle(lived: LivedHouse) -> None:
     """The run ends with its script; `cycle list` has each cycle in the public shape, numbers from 0."""
     rows = lived.listed
 
@@ -51,14 +72,14 @@ def test_every_reply_becomes_a_cycle(lived: Any) -> None:
     assert len({row["action_id"] for row in rows}) == len(rows)
 
 
-def test_the_acts_were_done(lived: Any) -> None:
+def test_the_acts_were_done(lived: LivedHouse) -> None:
     """What a reply asked for stands in the workspace, once."""
-    assert (lived.home / "workspace" / "made.txt").read_text() == "made by the agent"
-    assert (lived.home / "workspace" / "log.txt").read_text() == "one line\n"
+    assert (lived.house.home / "workspace" / "made.txt").read_text() == "made by the agent"
+    assert (lived.house.home / "workspace" / "log.txt").read_text() == "one line\n"
     assert lived.listed[3]["output"] == "said\n"
 
 
-def test_every_experience_is_whole(lived: Any) -> None:
+def test_every_experience_is_whole(lived: LivedHouse) -> None:
     """When the run has ended, each cycle is scored by all, and its needs are known."""
     for row in lived.listed:
         scores = {score["component"]: score for score in row["scores"]}
@@ -71,7 +92,7 @@ def test_every_experience_is_whole(lived: Any) -> None:
         assert set(row["needs_before"]) == set(row["needs_after"]) != set()
 
 
-def test_json_prints_rows_and_nothing_else(lived: Any) -> None:
+def test_json_prints_rows_and_nothing_else(lived: LivedHouse) -> None:
     """One line a recorded cycle, the same rows that `cycle list` has (its reflection came later)."""
     printed, listed = lived.first.rows, lived.listed
 
@@ -82,14 +103,14 @@ def _lasting(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ("ms", "revision")}
 
 
-def test_nothing_is_left_behind(lived: Any) -> None:
+def test_nothing_is_left_behind(lived: LivedHouse) -> None:
     """No process of the run is there when its command has ended, and nobody thinks that it goes on."""
     assert lived.left == []
-    assert not (lived.home / "run.json").exists()
-    assert json.loads(lived.conch("status", "--json"))["running"] is False
+    assert not (lived.house.home / "run.json").exists()
+    assert json.loads(lived.house.conch("status", "--json"))["running"] is False
 
 
-def test_a_later_run_goes_on_counting(make_house: Callable[..., Any]) -> None:
+def test_a_later_run_goes_on_counting(make_house: MakeHouse) -> None:
     """`--cycles N` means N more; numbers go on, needs too, and each run ends by itself."""
     house = make_house()
 
@@ -102,7 +123,7 @@ def test_a_later_run_goes_on_counting(make_house: Callable[..., Any]) -> None:
     house.conch("mark", "verify")
 
 
-def test_a_script_ends_a_run_before_its_cycles_are_done(make_house: Callable[..., Any]) -> None:
+def test_a_script_ends_a_run_before_its_cycles_are_done(make_house: MakeHouse) -> None:
     """A script that is shorter than `--cycles` ends the run, in order."""
     house = make_house()
 
@@ -111,7 +132,7 @@ def test_a_script_ends_a_run_before_its_cycles_are_done(make_house: Callable[...
     assert len(live.rows) == 2
 
 
-def test_for_a_person_each_cycle_is_a_line(make_house: Callable[..., Any]) -> None:
+def test_for_a_person_each_cycle_is_a_line(make_house: MakeHouse) -> None:
     """Without --json stdout has a line a cycle, what is hostile in it made safe."""
     house = make_house()
 

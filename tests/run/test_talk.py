@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
 
 
-def test_a_person_who_waits_is_given_the_answer(house: Any) -> None:
+def test_a_person_who_waits_is_given_the_answer(house: House) -> None:
     """`tell --wait` prints what the agent says to this very message; without an answer in time it says so."""
     house.begin(interval=0.1).recorded(1)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 TEXT = """\
 values:
@@ -36,7 +40,7 @@ def marks(house: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_they_hold_for_a_whole_run_whatever_becomes_of_the_file(house: Any) -> None:
+def test_they_hold_for_a_whole_run_whatever_becomes_of_the_file(house: House) -> None:
     """Also for an agent that is started again; the next run refuses a file that was changed."""
     file, digest = signed(house)
     live = house.begin("--script", house.endless(ECHO), interval=0.1)
@@ -56,7 +60,7 @@ def test_they_hold_for_a_whole_run_whatever_becomes_of_the_file(house: Any) -> N
     assert "values.yaml is not what was signed" in refused
 
 
-def test_marks_say_which_values_held_when(house: Any) -> None:
+def test_marks_say_which_values_held_when(house: House) -> None:
     """Those that come along first, then others; the chain is one."""
     house.run("--cycles", "1", "--script", house.endless(ECHO))
     _, digest = signed(house)

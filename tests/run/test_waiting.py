@@ -7,8 +7,9 @@ import json
 import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +17,15 @@ from conch.cli.run import pending
 from conch.cli.run.output import RunOutput
 from conch.experience import PendingActs
 
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
+
 Say = Callable[..., str]
 
 
 @pytest.fixture
-def say(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """`say(seconds, found, end=False)`: what is written when that is found so many seconds after the start, `end`: the
     last act being done."""
     one = pending.PendingScores(RunOutput(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
@@ -69,7 +74,7 @@ def test_many_parts_are_counted(say: Say) -> None:
     assert say(1, PendingActs(3, ())) == "waiting for a weight set: 3 acts unscored\n"
 
 
-def test_a_counted_run_says_what_it_waits_for(house: Any) -> None:
+def test_a_counted_run_says_what_it_waits_for(house: House) -> None:
     """A part that nobody scores: on stderr, once, while stdout has no line; a request to stop ends the wait."""
     house.home.mkdir(parents=True)
     settings = {"rewards": {"parts": {"kind": {"deadline": 60.0}}}, "goals": []}

@@ -6,12 +6,18 @@ import json
 import random
 import signal
 import urllib.request
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.cli.status import screen
+from conch.views import Status
+from conch_schemas import JsonObject
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, Live, MakeHouse
+
 
 RULES = '''
 from conch import rule
@@ -83,26 +89,43 @@ def _metrics(house: Any) -> str:
         return str(answer.read().decode())
 
 
+@dataclass(frozen=True)
+class GamedHouse:
+    """A home whose agent games a cheap rule."""
+
+    house: House
+    live: Live
+    """The run."""
+    scraped: str
+    """What `/metrics` showed while the alarm went on."""
+    told: JsonObject
+    """`conch status` of the same time."""
+    alarms: list[JsonObject]
+    """Every alarm event."""
+    marks: list[JsonObject]
+    """Every mark."""
+
+
 @pytest.fixture(scope="module")
-def gamed(make_house: Callable[..., Any]) -> Any:
+def gamed(make_house: MakeHouse) -> GamedHouse:
     """A run that works for 40 cycles and then stuffs, until the alarm was told, counted and shown; what was seen."""
     house = make_house()
     script = house.script(*_work(40), *[STUFFED] * 20_000)
-    live = house.live = house.begin(*_rules(house), "--script", script, interval=0.02, **WINDOWS)
+    live = house.begin(*_rules(house), "--script", script, interval=0.02, **WINDOWS)
     live.says("! echo: the total left the held-out plain")
     shown = 'conch_alarms_active{agent="echo",alarm="held_out"} 1.0'
     live.until(lambda: shown in _metrics(house), "the gauge")
-    house.scraped = _metrics(house)
-    house.told = json.loads(house.conch("status", "--json"))
+    scraped = _metrics(house)
+    told = json.loads(house.conch("status", "--json"))
     live.signal(signal.SIGTERM)
     assert live.ended() == 0, live.told()
     tail = house.conch("bus", "tail", "--kind", "alarm.raised", "--after", "0", "--json")
-    house.alarms = [json.loads(line)["event"] for line in tail.splitlines()]
-    house.marks = json.loads(house.conch("mark", "list", "--json", "--limit", "100000"))["marks"]
-    return house
+    alarms = [json.loads(line)["event"] for line in tail.splitlines()]
+    marks = json.loads(house.conch("mark", "list", "--json", "--limit", "100000"))["marks"]
+    return GamedHouse(house, live, scraped, told, alarms, marks)
 
 
-def test_an_agent_that_games_a_cheap_rule_is_caught(gamed: Any) -> None:
+def test_an_agent_that_games_a_cheap_rule_is_caught(gamed: GamedHouse) -> None:
     """The rise of what it is paid leaves the held-out rule behind: said once, some cycles after it began."""
     [caught] = [event for event in gamed.alarms if event["data"]["alarm"] == "held_out"]
 
@@ -112,12 +135,12 @@ def test_an_agent_that_games_a_cheap_rule_is_caught(gamed: Any) -> None:
     assert caught["data"]["begun"] == caught["cycle"]
 
 
-def test_nothing_was_said_while_it_worked(gamed: Any) -> None:
+def test_nothing_was_said_while_it_worked(gamed: GamedHouse) -> None:
     """Every alarm came after the stuffing had begun."""
     assert all(event["cycle"] > 40 for event in gamed.alarms)
 
 
-def test_the_alarm_is_a_line_of_the_run(gamed: Any) -> None:
+def test_the_alarm_is_a_line_of_the_run(gamed: GamedHouse) -> None:
     """Once, beside the rows, in the words of the event."""
     [caught] = [event for event in gamed.alarms if event["data"]["alarm"] == "held_out"]
 
@@ -125,16 +148,16 @@ def test_the_alarm_is_a_line_of_the_run(gamed: Any) -> None:
     assert f"! echo: {caught['data']['what']}\n" in gamed.live.said
 
 
-def test_the_alarm_has_a_mark(gamed: Any) -> None:
+def test_the_alarm_has_a_mark(gamed: GamedHouse) -> None:
     """One in the chain, of the event; and the chain holds."""
     [caught] = [event for event in gamed.alarms if event["data"]["alarm"] == "held_out"]
     [mark] = [mark for mark in gamed.marks if mark["event"] == caught["id"]]
 
     assert (mark["domain"], mark["origin"], mark["response"]) == ("alarm", "watch", caught["data"]["what"])
-    assert json.loads(gamed.conch("mark", "verify", "--json"))["ok"]
+    assert json.loads(gamed.house.conch("mark", "verify", "--json"))["ok"]
 
 
-def test_the_alarm_is_counted_and_shown(gamed: Any) -> None:
+def test_the_alarm_is_counted_and_shown(gamed: GamedHouse) -> None:
     """A counter of those that began, a gauge of those that go on, and the figures themselves."""
     assert 'conch_alarms_total{agent="echo",alarm="held_out"} 1.0' in gamed.scraped
     assert 'conch_alarms_active{agent="echo",alarm="collapse"}' in gamed.scraped
@@ -142,25 +165,27 @@ def test_the_alarm_is_counted_and_shown(gamed: Any) -> None:
     assert 'conch_reward_variance_change{agent="echo"}' in gamed.scraped
 
 
-def test_the_status_tells_of_it(gamed: Any) -> None:
+def test_the_status_tells_of_it(gamed: GamedHouse) -> None:
     """As long as it goes on, with the cycle since when."""
     [alarm] = [one for one in gamed.told["alarms"] if one["alarm"] == "held_out"]
 
     assert (alarm["agent"], alarm["component"]) == ("echo", "plain")
-    assert f"  alarm      echo since cycle {alarm['since']}: {alarm['what']}" in list(screen(gamed.told))
+    assert f"  alarm      echo since cycle {alarm['since']}: {alarm['what']}" in list(
+        screen(Status.model_validate(gamed.told))
+    )
 
 
-def test_an_alarm_outlives_its_run(gamed: Any) -> None:
+def test_an_alarm_outlives_its_run(gamed: GamedHouse) -> None:
     """The next run knows that it goes on: it is not said again, but that it is over once the agent works again."""
-    script = gamed.script(*_work(30, seed=8), name="again.txt")
+    script = gamed.house.script(*_work(30, seed=8), name="again.txt")
 
-    live = gamed.run(*_rules(gamed), "--script", script, "--cycles", "30", **WINDOWS)
+    live = gamed.house.run(*_rules(gamed.house), "--script", script, "--cycles", "30", **WINDOWS)
 
     assert "the total left the held-out plain" not in live.said
     assert live.said.count("! echo: the total is back beside the held-out plain") == 1
 
 
-def test_an_honest_agent_raises_none(house: Any) -> None:
+def test_an_honest_agent_raises_none(house: House) -> None:
     """The same rules, the same windows, as many cycles as it took to catch the other one: not a word."""
     live = house.run(*_rules(house), "--script", house.script(*_work(60)), "--cycles", "60", **WINDOWS)
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import math
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 RULE = "from conch import rule\n@rule(weight=0.2)\ndef shape(action):\n    return 1.0\n"
 
@@ -14,7 +18,7 @@ def weight(row: dict[str, Any], component: str) -> Any:
     return next((score["weight"] for score in row["scores"] if score["component"] == component), None)
 
 
-def test_weights_are_changed_at_once_and_for_every_run_after(house: Any) -> None:
+def test_weights_are_changed_at_once_and_for_every_run_after(house: House) -> None:
     """The acts from then on are paid by them, a rule file that is edited leaves them, and so does the next start."""
     file = house.directory / "rules.py"
     file.write_text(RULE)

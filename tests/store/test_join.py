@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +16,10 @@ from conch.experience.assemble import latest, version_order
 from conch.rewards import weight_set
 from conch.rules import RuleInfo
 from conch_schemas import ExperienceRecorded, NoveltyMeasured, Part, RewardAssigned
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Facts, Place
+
 
 Lives = Callable[[Any, Any], list[tuple[int, Any]]]
 
@@ -77,7 +81,7 @@ def _held(facts: Any, cycle: int, ethical: float) -> RewardAssigned:
 LIVES = pytest.mark.parametrize("lives", [two_lives, whole_lives])
 
 
-def test_the_whole_total_of_a_life(facts: Any, placed: Any) -> None:
+def test_the_whole_total_of_a_life(facts: Facts, placed: Place) -> None:
     """The gate takes what the first cycle gained; the second is paid, its exploration twice, less its repetition."""
     life = whole_lives(facts, placed)
 
@@ -95,7 +99,7 @@ def test_the_whole_total_of_a_life(facts: Any, placed: Any) -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_every_order_and_repetition_gives_the_same_bits(
-    facts: Any, placed: Any, lives: Lives, data: st.DataObject
+    facts: Facts, placed: Place, lives: Lives, data: st.DataObject
 ) -> None:
     """However the facts of cycles arrive, how often and in what batches, the experiences end the same bit for bit.
 
@@ -121,7 +125,7 @@ def test_every_order_and_repetition_gives_the_same_bits(
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_the_order_on_the_stream_changes_no_total(
-    facts: Any, placed: Any, lives: Lives, events: int, cycles: int, data: st.DataObject
+    facts: Facts, placed: Place, lives: Lives, events: int, cycles: int, data: st.DataObject
 ) -> None:
     """Where consumers answered in another order, so that facts have other places, the totals are the same bits."""
     weights, *rest = lives(facts, placed)[:events]
@@ -139,7 +143,7 @@ def test_the_order_on_the_stream_changes_no_total(
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_revision_rises_only_with_a_changed_verdict(
-    facts: Any, placed: Any, lives: Lives, data: st.DataObject
+    facts: Facts, placed: Place, lives: Lives, data: st.DataObject
 ) -> None:
     """Revisions count 1, 2, 3 … without a gap, and no two that follow each other say the same."""
     life = lives(facts, placed)
@@ -164,7 +168,7 @@ def test_versions_sort_as_people_sort_them(earlier: str, later: str) -> None:
     assert version_order(earlier) < version_order(later)
 
 
-def test_of_two_builds_of_a_version_the_one_said_last_counts(facts: Any) -> None:
+def test_of_two_builds_of_a_version_the_one_said_last_counts(facts: Facts) -> None:
     """A digest has no order: a rubric that was changed is later because it was said later, and below a next version."""
     old, new = (facts.score("kind", value, version=f"1+{build}") for value, build in ((0.9, "f0"), (0.1, "0a")))
 
@@ -174,7 +178,7 @@ def test_of_two_builds_of_a_version_the_one_said_last_counts(facts: Any) -> None
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="+"), max_size=8), min_size=2, max_size=5))
-def test_any_version_has_its_place(facts: Any, versions: list[str]) -> None:
+def test_any_version_has_its_place(facts: Facts, versions: list[str]) -> None:
     """Whatever a consumer calls its versions, the same one of them counts in every order."""
     scores = [facts.score("format", 0.5, version=version) for version in versions]
 

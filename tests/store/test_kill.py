@@ -9,12 +9,16 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.experience import SqliteReader, SqliteStore
 from conch_schemas import Event
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Facts
+
 
 FACTS_OF_A_CYCLE = 9
 
@@ -69,7 +73,7 @@ def killed_after(path: Path, facts: Any, lines: int, seed: int) -> list[list[str
 @pytest.mark.torture
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_killed_writer_loses_nothing_and_doubles_nothing(tmp_path: Path, facts: Any) -> None:
+def test_a_killed_writer_loses_nothing_and_doubles_nothing(tmp_path: Path, facts: Facts) -> None:
     """After each kill the store stands at or behind what was acknowledged, and holds exactly the stream up to there."""
     path, draw, published = tmp_path / "store.db", random.Random(7), list[tuple[int, int]]()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,9 +14,12 @@ from conch.errors import StoreError
 from conch.experience import SqliteReader, SqliteStore
 from conch.experience.schema import SCHEMA_VERSION
 
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
+
 
 @pytest.fixture
-def store_of(tmp_path: Path, facts: Any, shared_events: Any) -> Any:
+def store_of(tmp_path: Path, facts: Facts, shared_events: Apply) -> Callable[[int], Path]:
     """Make a store with a cycle in it, whose file says that it is of this schema."""
 
     def make(schema: int) -> Path:
@@ -31,7 +35,9 @@ def store_of(tmp_path: Path, facts: Any, shared_events: Any) -> Any:
 
 @pytest.mark.parametrize("kind", [SqliteStore, SqliteReader])
 @pytest.mark.parametrize("schema", range(1, SCHEMA_VERSION))
-def test_a_store_of_an_older_schema_is_refused_as_it_is(kind: Any, schema: int, store_of: Any) -> None:
+def test_a_store_of_an_older_schema_is_refused_as_it_is(
+    kind: Any, schema: int, store_of: Callable[[int], Path]
+) -> None:
     """To write or to read: one sentence names the version that migrates it, and not a byte of the file is changed."""
     path = store_of(schema)
     before = path.read_bytes()
@@ -48,7 +54,7 @@ def test_a_store_of_an_older_schema_is_refused_as_it_is(kind: Any, schema: int, 
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, SqliteReader])
-def test_a_store_of_the_present_schema_opens(kind: Any, store_of: Any) -> None:
+def test_a_store_of_the_present_schema_opens(kind: Any, store_of: Callable[[int], Path]) -> None:
     """The schema of homes that are in use: 4."""
     with kind(store_of(4)) as store:
         assert [one.cycle for one in store.cycles.last("echo", 9)] == [1]

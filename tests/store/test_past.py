@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.consumer import follow
 from conch.experience import ExperienceStore, ScoredSince
 from conch_schemas import ActionTaken, RewardAssigned, Score
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Facts
 
 
 def of_tone(act: ActionTaken, version: str = "1") -> RewardAssigned:
@@ -21,7 +24,7 @@ def of_tone(act: ActionTaken, version: str = "1") -> RewardAssigned:
 
 
 @pytest.fixture
-def ten(store: ExperienceStore, facts: Any) -> list[ActionTaken]:
+def ten(store: ExperienceStore, facts: Facts) -> list[ActionTaken]:
     """Ten acts, the even ones of which `tone` has scored."""
     acts = [facts.act(cycle) for cycle in range(10)]
     said = [*acts, *(of_tone(act) for act in acts[::2])]
@@ -61,7 +64,7 @@ def test_from_a_moment_on(store: ExperienceStore, ten: list[ActionTaken]) -> Non
 
 
 def test_what_is_scored_meanwhile_is_left_out_and_what_is_new_is_not_walked(
-    store: ExperienceStore, facts: Any, ten: list[ActionTaken]
+    store: ExperienceStore, facts: Facts, ten: list[ActionTaken]
 ) -> None:
     """The walk ends where the agent's acts ended when it was asked for."""
     wanted = store.backfill.unscored("echo", "tone", "1", ScoredSince())
@@ -74,7 +77,7 @@ def test_what_is_scored_meanwhile_is_left_out_and_what_is_new_is_not_walked(
     assert [row.act.cycle for page in pages for row in page] == [7, 9]
 
 
-def test_who_said_what(store: ExperienceStore, ten: list[ActionTaken], facts: Any) -> None:
+def test_who_said_what(store: ExperienceStore, ten: list[ActionTaken], facts: Facts) -> None:
     """Every scorer with its versions; what one of them said, with its words; in which versions of an act."""
     again = of_tone(ten[0], "2")
     store.apply([(200, again)], upto=200, now=facts.now)
@@ -93,7 +96,7 @@ def test_who_said_what(store: ExperienceStore, ten: list[ActionTaken], facts: An
     assert sorted(store.backfill.versions(str(ten[0].action_id), "tone", "tone")) == ["1", "2"]
 
 
-def test_an_act_and_what_its_mind_was_given(store: ExperienceStore, ten: list[ActionTaken], facts: Any) -> None:
+def test_an_act_and_what_its_mind_was_given(store: ExperienceStore, ten: list[ActionTaken], facts: Facts) -> None:
     """By its cycle, recorded or not; nothing where there is none."""
     assert store.cycles.act("echo", 4) == ten[4]
     assert store.cycles.act("echo", 99) is None

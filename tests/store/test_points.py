@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from conch.experience import CycleFilter, ExperienceStore, MemoryStore
 from conch_schemas import Action, Cut, GoalCheck, Outcome
 from tests.store.conftest import Apply, Facts
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Place
+
 
 READ = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "read", "path": "notes/KELP.md"})
 SHUT = Action(kind="TOOL", valid=False, reason="there is no such tool", tool="x" * 500)
@@ -28,7 +32,7 @@ def a_life(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     shared_events(store, *facts.cycle(5))
 
 
-def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Every field is that of the experience, the oldest first, late reflections and revisions with it."""
     a_life(store, facts, shared_events)
     shared_events(store, facts.needs(3), now=facts.at(3, 61))
@@ -51,7 +55,7 @@ def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: An
     assert [(point.cycle, point.revision) for point in points] == [(1, 1), (2, 1), (3, 2), (4, 1), (5, 1)]
 
 
-def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Of any agent; of an action that nobody has heard of there is none."""
     a_life(store, facts, shared_events)
 
@@ -59,7 +63,7 @@ def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Any,
     assert store.cycles.cycle_of("nobody's") is None
 
 
-def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Of the last acts, the oldest first; an act without an active goal says nothing of any."""
     check = GoalCheck(goal="g", statement="Tidy up", outcome="partial", measure=0.5, best=0.25)
     shared_events(store, facts.weights(), facts.act(1), facts.act(2, goals=(check,)), facts.act(3))
@@ -73,7 +77,7 @@ def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts
 
 
 def test_which_policy_earned_what_is_told_cycle_by_cycle(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """Of the last experiences, the oldest first; an act without a policy has none."""
     shared_events(store, facts.weights(), *facts.cycle(1))
@@ -88,7 +92,7 @@ def test_which_policy_earned_what_is_told_cycle_by_cycle(
     assert told[-1][1] == "p2"
 
 
-def test_points_come_in_pages(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_points_come_in_pages(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """The last ones, or those before a cycle, which may be any number."""
     a_life(store, facts, shared_events)
 
@@ -130,7 +134,7 @@ def test_points_come_in_pages(store: ExperienceStore, facts: Any, shared_events:
     ],
 )
 def test_a_filter_lets_through_what_it_says(
-    store: ExperienceStore, facts: Any, shared_events: Any, filters: CycleFilter, cycles: list[int]
+    store: ExperienceStore, facts: Facts, shared_events: Apply, filters: CycleFilter, cycles: list[int]
 ) -> None:
     """Every condition that is named holds; text is looked for in thought, reply and action, and nowhere else."""
     a_life(store, facts, shared_events)
@@ -168,7 +172,7 @@ def pages(facts: Facts, shared_events: Apply) -> Iterator[MemoryStore]:
         yield store
 
 
-def test_text_is_found_beyond_the_first_page_that_is_looked_through(facts: Any, shared_events: Any) -> None:
+def test_text_is_found_beyond_the_first_page_that_is_looked_through(facts: Facts, shared_events: Apply) -> None:
     """However many cycles lie between."""
     with MemoryStore() as store:
         shared_events(store, facts.weights(), facts.act(1, raw="NEEDLE"), *facts.judged(1)[1:], *facts.cycle(2))
@@ -178,7 +182,7 @@ def test_text_is_found_beyond_the_first_page_that_is_looked_through(facts: Any, 
         assert [one.cycle for one in store.cycles.find("echo", CycleFilter(text="needle"), 9)] == [1]
 
 
-def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """The nearest recorded ones on both sides, of the same agent, whether or not the cycle itself is there."""
     a_life(store, facts, shared_events)
 
@@ -189,7 +193,9 @@ def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Any, shared_event
     assert store.cycles.neighbours("echo", 10**30) == (5, None)
 
 
-def test_the_last_cycles_are_counted_by_what_they_are(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_the_last_cycles_are_counted_by_what_they_are(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
     """Alike ones together, the most frequent first; only of the last so many."""
     a_life(store, facts, shared_events)
 
@@ -201,7 +207,9 @@ def test_the_last_cycles_are_counted_by_what_they_are(store: ExperienceStore, fa
     assert sorted((tally.skill, tally.cycles) for tally in newest) == [("do_nothing", 1), ("invalid", 1)]
 
 
-def test_an_act_that_turns_out_to_stand_earlier_is_what_counts(store: ExperienceStore, facts: Any, placed: Any) -> None:
+def test_an_act_that_turns_out_to_stand_earlier_is_what_counts(
+    store: ExperienceStore, facts: Facts, placed: Place
+) -> None:
     """The row's columns go with the act that holds, as the whole experience does."""
     store.apply(placed(facts.weights(), *facts.judged(1), first=10), upto=14, now=facts.now)
 

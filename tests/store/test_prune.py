@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -26,6 +26,10 @@ from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
 from conch_services.store.pruning import PruningSchedule, retention
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
+
 
 FACTS_OF_A_CYCLE = 10
 
@@ -55,7 +59,7 @@ def found_wrong(store: SqliteReader) -> list[Any]:
 
 
 def test_a_bounded_store_stays_bounded(
-    tmp_path: Path, facts: Any, shared_events: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, facts: Facts, shared_events: Apply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over 500 cycles of some 25 KB each, 4 MB are kept: in use, and in the file, which uses its free pages again."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 20)
@@ -100,7 +104,7 @@ def write_and_prune(path: Path, facts: Any, out: int, seed: int) -> None:
 @pytest.mark.torture
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_kill_while_pruning_leaves_a_whole_store(tmp_path: Path, facts: Any) -> None:
+def test_a_kill_while_pruning_leaves_a_whole_store(tmp_path: Path, facts: Facts) -> None:
     """After each kill every acknowledged cycle is there or in the sums, once; the marks verify; the file is whole."""
     path, draw = tmp_path / "store.db", random.Random(3)
 
@@ -135,7 +139,7 @@ def test_a_kill_while_pruning_leaves_a_whole_store(tmp_path: Path, facts: Any) -
     assert kept[0] > 1
 
 
-def test_a_store_made_anew_from_the_stream_is_pruned_alike(facts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_made_anew_from_the_stream_is_pruned_alike(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same facts read once more into an empty store, and pruned: the same rows and the same sums."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 3)
     events = [facts.weights(), *(fact for _, some in zip(range(20), cycles(facts), strict=False) for fact in some)]
@@ -171,7 +175,7 @@ def test_the_settings_bound_the_store_and_spare_late_scores() -> None:
 
 
 def test_a_round_says_what_it_removed_and_what_came_late(
-    tmp_path: Path, facts: Any, shared_events: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, facts: Facts, shared_events: Apply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line for a round, not one for a step; the next round says what came for the acts that are gone."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 3)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,10 @@ from conch.consumer import ServiceContext
 from conch.experience import SqliteReader, SqliteStore
 from conch_schemas import Event, ExperienceRecorded, decode, encode, subject_filter, subject_of
 from conch_services.store import consumer, store_service
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.store.conftest import Facts
 
 
 @pytest.fixture
@@ -86,7 +90,7 @@ def delete(own: ServiceContext) -> None:
         file.unlink()
 
 
-async def test_a_deleted_store_says_nothing_again(own: ServiceContext, facts: Any, until: Any) -> None:
+async def test_a_deleted_store_says_nothing_again(own: ServiceContext, facts: Facts, until: Until) -> None:
     """It is rebuilt with the revisions that were said, each id keeps its one content, and it goes on from there."""
     async with MemoryBus() as bus:
         await lived(bus, own, facts, until)
@@ -110,7 +114,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("batches", [0, 1, 5, 9])
 async def test_a_rebuild_that_is_killed_goes_on(
-    batches: int, own: ServiceContext, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    batches: int, own: ServiceContext, facts: Facts, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it is cut off, the next one ends with the same rows and has said nothing again."""
     async with MemoryBus() as bus:
@@ -139,7 +143,7 @@ async def test_a_rebuild_that_is_killed_goes_on(
 
 
 async def test_a_store_put_back_from_a_copy_goes_on_with_what_was_said_since(
-    own: ServiceContext, facts: Any, until: Any
+    own: ServiceContext, facts: Facts, until: Until
 ) -> None:
     """An older copy of the file reads the rest of the stream, and says none of it again."""
     async with MemoryBus() as bus:
@@ -159,7 +163,9 @@ async def test_a_store_put_back_from_a_copy_goes_on_with_what_was_said_since(
         assert await said(bus) == as_said
 
 
-async def test_a_trimmed_stream_keeps_the_totals_that_were_said(own: ServiceContext, facts: Any, until: Any) -> None:
+async def test_a_trimmed_stream_keeps_the_totals_that_were_said(
+    own: ServiceContext, facts: Facts, until: Until
+) -> None:
     """What is left is rebuilt, also where the weight set that judged it is gone; nothing is judged anew without one."""
     async with MemoryBus() as bus:
         await lived(bus, own, facts, until)
@@ -178,7 +184,7 @@ async def test_a_trimmed_stream_keeps_the_totals_that_were_said(own: ServiceCont
 
 
 async def test_events_that_the_server_cannot_read_are_said(
-    own: ServiceContext, facts: Any, until: Any, nats_server: EmbeddedServer
+    own: ServiceContext, facts: Facts, until: Until, nats_server: EmbeddedServer
 ) -> None:
     """A byte that was changed on the disk takes its event out without a word of the server's: the rebuild counts."""
     notes: list[str] = []

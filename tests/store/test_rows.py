@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.experience import MemoryStore
 from conch.views.cycles import cycle_row
 from conch_schemas import Part
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
+
 
 FIELDS = ["agent", "cycle", "action_id", "time", "thought", "raw", "action", "output", "outcome", "scores", "total"]
 FIELDS += ["coverage", "complete", "revision", "needs_before", "needs_after", "policy", "ms"]
@@ -22,7 +26,7 @@ def store() -> Iterator[MemoryStore]:
         yield made
 
 
-def test_a_row_has_the_public_shape(store: MemoryStore, facts: Any, shared_events: Any) -> None:
+def test_a_row_has_the_public_shape(store: MemoryStore, facts: Facts, shared_events: Apply) -> None:
     """Exactly the public fields, all of them plain JSON."""
     (experience,) = shared_events(store, facts.weights(), *facts.cycle(1))
 
@@ -37,7 +41,9 @@ def test_a_row_has_the_public_shape(store: MemoryStore, facts: Any, shared_event
     assert row["ms"] == {"think": 1.0, "ground": 2.0, "decide": 3.0, "act": 4.0, "reflect": 5.0}
 
 
-def test_a_row_has_every_phase_and_every_built_in_component(store: MemoryStore, facts: Any, shared_events: Any) -> None:
+def test_a_row_has_every_phase_and_every_built_in_component(
+    store: MemoryStore, facts: Facts, shared_events: Apply
+) -> None:
     """What is not known yet, or left out of the weights, is there all the same, with a status."""
     only = (Part(component="format", weight=1.0, range=(-1, 0.5), scorer="reward"),)
     shared_events(store, facts.weights(only), facts.act(1))

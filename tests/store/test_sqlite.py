@@ -9,12 +9,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.errors import StoreError
 from conch.experience import CycleFilter, SqliteReader, SqliteStore
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def filled(path: Path, facts: Any, shared_events: Any, cycles: int = 30) -> byte
     return path.read_bytes()
 
 
-def test_a_store_opened_again_goes_on(path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_store_opened_again_goes_on(path: Path, facts: Facts, shared_events: Apply) -> None:
     """Rows, position, epoch and outbox outlive the process."""
     with SqliteStore(path) as store:
         store.set_epoch("e")
@@ -50,7 +53,7 @@ def test_every_commit_is_on_disk(path: Path) -> None:
         assert store._file.db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Any, shared_events: Any) -> None:
+def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Facts, shared_events: Apply) -> None:
     """A reader's connection sees what was committed, never what is half written, and blocks nobody."""
     with SqliteStore(path) as store, SqliteReader(path) as reader:
         shared_events(store, facts.weights(), *facts.cycle(1), facts.mark(2))
@@ -65,7 +68,7 @@ def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Any, sha
         store._file.db.execute("ROLLBACK")
 
 
-def test_a_reader_needs_no_writer(path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_reader_needs_no_writer(path: Path, facts: Facts, shared_events: Apply) -> None:
     """A closed store is read as it is, and reading changes nothing."""
     before = filled(path, facts, shared_events, cycles=2)
 
@@ -88,7 +91,7 @@ def test_reading_what_is_not_there_says_so(path: Path) -> None:
         SqliteReader(path)
 
 
-def test_the_writer_may_live_in_another_thread(path: Path, facts: Any, shared_events: Any) -> None:
+def test_the_writer_may_live_in_another_thread(path: Path, facts: Facts, shared_events: Apply) -> None:
     """A store made here is used there, one thread at a time."""
     with SqliteStore(path) as store:
         worker = threading.Thread(target=shared_events, args=(store, facts.weights(), *facts.judged(1)))
@@ -98,7 +101,7 @@ def test_the_writer_may_live_in_another_thread(path: Path, facts: Any, shared_ev
         assert store.cycles.last_cycle("echo") == 1
 
 
-def test_a_path_is_no_address(tmp_path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_path_is_no_address(tmp_path: Path, facts: Facts, shared_events: Apply) -> None:
     """Signs that mean something in an address mean nothing in a store's path."""
     path = tmp_path / "a ?mode=ro&b#c%20ü.db"
 
@@ -125,7 +128,7 @@ def _zeros_in_the_middle(good: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("break_it", [_nothing_like_it, _cut_short, _cut_within_the_header, _zeros_in_the_middle])
-def test_a_damaged_file_is_named_and_left_alone(path: Path, facts: Any, shared_events: Any, break_it: Any) -> None:
+def test_a_damaged_file_is_named_and_left_alone(path: Path, facts: Facts, shared_events: Apply, break_it: Any) -> None:
     """Each use of a damaged file ends in one sentence that says where it is and what to do; no byte of it changes."""
     broken = break_it(filled(path, facts, shared_events))
     path.write_bytes(broken)
@@ -147,7 +150,7 @@ def _read(path: Path, facts: Any, shared_events: Any) -> None:
         reader.cycles.last("echo", 50)
 
 
-def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Facts, shared_events: Apply) -> None:
     """Rows that are no events, or no verdicts, raise StoreError where they are read."""
     filled(path, facts, shared_events, cycles=2)
     with closing(sqlite3.connect(path)) as other:
@@ -177,7 +180,7 @@ def test_somebody_elses_database_is_refused(path: Path) -> None:
             use(path)
 
 
-def test_a_newer_store_is_refused(path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_newer_store_is_refused(path: Path, facts: Facts, shared_events: Apply) -> None:
     """A store written by a newer version is refused with both numbers and kept."""
     filled(path, facts, shared_events, cycles=1)
     with closing(sqlite3.connect(path)) as other:
@@ -188,7 +191,7 @@ def test_a_newer_store_is_refused(path: Path, facts: Any, shared_events: Any) ->
             use(path)
 
 
-def test_a_locked_store_is_waited_for_and_then_named(path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_locked_store_is_waited_for_and_then_named(path: Path, facts: Facts, shared_events: Apply) -> None:
     """Another writer in the middle of a transaction: a sentence after the timeout, and then all goes on."""
     with SqliteStore(path, timeout=0.01) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -199,7 +202,7 @@ def test_a_locked_store_is_waited_for_and_then_named(path: Path, facts: Any, sha
         assert len(shared_events(store, facts.weights(), *facts.judged(1))) == 1
 
 
-def test_a_full_disk_loses_nothing(path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_full_disk_loses_nothing(path: Path, facts: Facts, shared_events: Apply) -> None:
     """Without room a batch is refused whole; with room again the same batch goes in."""
     with SqliteStore(path) as store:
         shared_events(store, facts.weights(), *facts.judged(1))
@@ -226,7 +229,7 @@ def powerless() -> Iterator[Path]:
         home.chmod(0o755)
 
 
-def test_a_read_only_store_is_named(powerless: Path, facts: Any, shared_events: Any) -> None:
+def test_a_read_only_store_is_named(powerless: Path, facts: Facts, shared_events: Apply) -> None:
     """A file that may not be written is a sentence about that, not about damage."""
     path = powerless / "store.db"
     filled(path, facts, shared_events, cycles=1)
@@ -245,7 +248,7 @@ def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
         SqliteStore(tmp_path)
 
 
-def test_a_fact_costs_the_same_however_many_there_are(path: Path, facts: Any, shared_events: Any) -> None:
+def test_a_fact_costs_the_same_however_many_there_are(path: Path, facts: Facts, shared_events: Apply) -> None:
     """No statement of the store reads a table from end to end: each finds its rows through an index."""
     statements: set[str] = set()
     with SqliteStore(path) as store:
@@ -301,7 +304,7 @@ def _read_everything(store: SqliteStore) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0o600), (0o644, 0o600), (0o444, 0o400), (0o640, 0o640)])
 def test_a_store_is_open_to_its_owner_alone(
-    tmp_path: Path, facts: Any, shared_events: Any, before: int | None, after: int
+    tmp_path: Path, facts: Facts, shared_events: Apply, before: int | None, after: int
 ) -> None:
     """A new one, and one that everybody could read; a group that was let in stays."""
     path = tmp_path / "store.db"

@@ -7,6 +7,7 @@ from .names import BUCKET_STREAM as BUCKET_STREAM
 from .names import EPOCH as EPOCH
 from .names import STREAM as STREAM
 from .names import key_subject as key_subject
+from .transfer import StreamDescription as StreamDescription
 from .transfer import described as described
 from .transfer import pack as pack
 from .transfer import unpack as unpack

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from math import inf
-from typing import Any, Self
+from typing import Self
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -28,7 +28,7 @@ from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState,
 from conch.errors import BusError, BusUnreachableError, FencedError
 from conch.log import get_logger
 from conch.retry import BUS_REQUEST
-from conch_schemas import STREAM_SUBJECTS
+from conch_schemas import STREAM_SUBJECTS, JsonObject
 
 log = get_logger(__name__)
 
@@ -178,7 +178,7 @@ class JetStreamBus:
         """The event at this sequence."""
         return await self._message(STREAM, {"seq": seq})
 
-    async def _message(self, stream: str, body: dict[str, Any]) -> Delivery | None:
+    async def _message(self, stream: str, body: JsonObject) -> Delivery | None:
         try:
             message = (await self._connection.api(f"STREAM.MSG.GET.{stream}", body))["message"]
         except ServerRefusalError as error:
@@ -197,7 +197,7 @@ class JetStreamBus:
             last=state["last_seq"],
             messages=state["messages"],
             bytes=state["bytes"],
-            epoch=(info["config"].get("metadata") or {}).get(EPOCH, info["created"]),
+            epoch=str((info["config"].get("metadata") or {}).get(EPOCH, info["created"])),
         )
 
     async def readers(self) -> Sequence[ReaderState]:
@@ -368,7 +368,7 @@ class JetStreamBus:
         )
         await self._name_epoch(stream)
 
-    async def _part_keys(self, config: dict[str, Any]) -> None:
+    async def _part_keys(self, config: JsonObject) -> None:
         """Rename each key of a bucket that was made before keys had parts. A second call finds none."""
         for subject in [place for place in await self._places() if "/" in place]:
             found = await self._message(BUCKET_STREAM, {"last_by_subj": subject})
@@ -379,7 +379,7 @@ class JetStreamBus:
         metadata = (config.get("metadata") or {}) | {KEY_WORDS: "1"}
         await self._connection.api(f"STREAM.UPDATE.{BUCKET_STREAM}", config | {"metadata": metadata})
 
-    async def _name_epoch(self, info: dict[str, Any]) -> None:
+    async def _name_epoch(self, info: JsonObject) -> None:
         """Keep the stream's epoch in the bucket too. A server that finds the stream's metadata damaged forgets the
         stream; made again, the stream comes back with its events, and gets its old epoch from here."""
         found = (info["config"].get("metadata") or {}).get(EPOCH)
@@ -396,7 +396,7 @@ class JetStreamBus:
             except FencedError:
                 log.debug("bus.epoch_named")  # by another client that entered at the same moment
 
-    async def _made(self, config: dict[str, Any]) -> dict[str, Any]:
+    async def _made(self, config: JsonObject) -> JsonObject:
         asked = config | {
             "retention": "limits",
             "discard": "new",
@@ -434,7 +434,7 @@ class JetStreamBus:
             return "; start conch run first, whose user may"
         return f"; bus.replicas: {self._replicas} needs a cluster of as many servers" if self._replicas > 1 else ""
 
-    async def _found(self, name: str) -> dict[str, Any] | None:
+    async def _found(self, name: str) -> JsonObject | None:
         try:
             return await self._connection.api(f"STREAM.INFO.{name}")
         except ServerRefusalError as error:
@@ -460,7 +460,7 @@ def _seconds(time: str) -> float:
     return (whole * _SECOND + int(fraction.ljust(9, "0"))) / _SECOND
 
 
-def _reader_state(info: dict[str, Any]) -> ReaderState:
+def _reader_state(info: JsonObject) -> ReaderState:
     """The state in a consumer's info; an ephemeral consumer gets an empty name."""
     config = info["config"]
     return ReaderState(

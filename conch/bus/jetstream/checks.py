@@ -6,10 +6,10 @@ although it acknowledges them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from conch.errors import BusError, BusUnreachableError
+from conch_schemas import JsonObject
 
 STRICT_LEVEL = 5
 """JetStream API level of 2.15: the first that writes many events with one sync and acknowledges after it."""
@@ -19,7 +19,7 @@ _AT_LEAST = ("num_replicas", "duplicate_window")
 """Fields for which a larger value than asked for is accepted."""
 _OURS_ALONE = ("metadata", "name")
 """Fields of a stream's description that differ between streams and are not compared."""
-_WITHOUT: dict[str, Any] = {
+_WITHOUT: JsonObject = {
     "mirror": None,
     "sources": None,
     "subject_transform": None,
@@ -39,7 +39,7 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {"persist_mode": ("default", ""), "max_m
 _NANOSECONDS = ("duplicate_window", "max_age")
 
 
-def check_server(info: Mapping[str, Any], *, version: str, strict: bool) -> None:
+def check_server(info: JsonObject, *, version: str, strict: bool) -> None:
     """Check `$JS.API.INFO`: the server supports all that it will be asked for. Raises BusUnreachableError."""
     level = int(info["api"].get("level", 0))
     if level < LEAST_LEVEL:
@@ -54,7 +54,7 @@ def check_server(info: Mapping[str, Any], *, version: str, strict: bool) -> None
         )
 
 
-def check_stream(asked: Mapping[str, Any], echoed: Mapping[str, Any]) -> None:
+def check_stream(asked: JsonObject, echoed: JsonObject) -> None:
     """Check that every field of the stream is as asked for. Raises BusError for the first that is not."""
     needed = {key: value for key, value in asked.items() if key not in _OURS_ALONE}
     if needed.get("max_bytes") == -1:
@@ -68,7 +68,7 @@ def check_stream(asked: Mapping[str, Any], echoed: Mapping[str, Any]) -> None:
             )
 
 
-def changed(asked: Mapping[str, Any], echoed: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+def changed(asked: JsonObject, echoed: JsonObject, fields: tuple[str, ...]) -> JsonObject:
     """The fields that are not as asked for, with the values to set: those that may be updated on our own stream."""
     return {
         field: asked[field]

@@ -32,6 +32,7 @@ from conch.bus.jetstream.wire import Take, WireParser, frame, read_headers
 from conch.errors import BusError, BusUnreachableError, ConchError
 from conch.log import get_logger
 from conch.retry import BUS_REQUEST
+from conch_schemas import JsonObject
 
 log = get_logger(__name__)
 
@@ -113,7 +114,7 @@ class _Client(Client):
         reader = getattr(self._transport, "_io_reader", None)
         return reader.exception() if reader is not None else None
 
-    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+    async def _process_info(self, info: JsonObject, initial_connection: bool = False) -> None:
         """Check the server's INFO before any secret is sent: nats-py would go on without TLS where none is offered."""
         if initial_connection and (why := unfit(info, self._access, self.server)) is not None:
             raise UnfitServerError(why)
@@ -254,7 +255,7 @@ class Connection:
         return self._up.is_set() and not self._closed and self.client.is_connected
 
     @property
-    def said(self) -> dict[str, Any]:
+    def said(self) -> JsonObject:
         """The server's INFO: `version`, `jetstream` and more."""
         return self.client._server_info
 
@@ -322,7 +323,7 @@ class Connection:
             del self._waiting[token]
             future.cancel()
 
-    async def api(self, call: str, body: dict[str, Any] | None = None, *, patience: float = inf) -> dict[str, Any]:
+    async def api(self, call: str, body: JsonObject | None = None, *, patience: float = inf) -> JsonObject:
         """One JetStream API call, repeated while the server is unreachable, for any time, or not ready.
 
         Raises RefusedError with the server's words, or BusUnreachableError when a reachable server has not answered for
@@ -336,7 +337,7 @@ class Connection:
             try:
                 # The first retry comes soon: in a cluster, the server that was to answer may have died.
                 answer = await self.ask(f"$JS.API.{call}", data, timeout=min(tries, REPLY_TIMEOUT))
-                reply: dict[str, Any] = json.loads(answer.data)
+                reply: JsonObject = json.loads(answer.data)
                 if (error := reply.get("error")) is None:
                     return reply
                 if error.get("code") != 503 or error.get("err_code") == _NO_JETSTREAM:

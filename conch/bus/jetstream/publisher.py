@@ -17,7 +17,7 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conch.bus.jetstream.connection import REPLY_TIMEOUT, Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.wire import frame, message_id, read_headers
@@ -25,6 +25,7 @@ from conch.bus.protocol import OutgoingMessage, Stored
 from conch.errors import BusError
 from conch.log import get_logger
 from conch.retry import BUS_PUBLISH
+from conch_schemas import JsonObject
 
 log = get_logger(__name__)
 
@@ -246,7 +247,7 @@ class Publisher:
     def _answered(self, token: bytes, in_flight: _InFlightPublish, header: bytes, data: bytes) -> None:
         """Handle every answer but the plain acknowledgement of one message."""
         try:
-            reply: dict[str, Any] = json.loads(data or b"{}")
+            reply: JsonObject = json.loads(data or b"{}")
         except ValueError:
             return  # no responder is not an answer of the stream; it is asked again in time
         self._land(token, in_flight)
@@ -268,7 +269,7 @@ class Publisher:
         if in_flight is None or header or not data:
             return
         try:
-            reply: dict[str, Any] = json.loads(data)
+            reply: JsonObject = json.loads(data)
         except ValueError:
             return
         if "error" in reply:
@@ -281,7 +282,7 @@ class Publisher:
                 self._land(later, again)
         self._kick()
 
-    def _settle_all(self, in_flight: _InFlightPublish, reply: dict[str, Any]) -> None:
+    def _settle_all(self, in_flight: _InFlightPublish, reply: JsonObject) -> None:
         first = int(reply["seq"]) - len(in_flight.items) + 1
         for place, item in enumerate(in_flight.items):
             self._settle(item, Stored(first + place, bool(reply.get("duplicate", False))))

@@ -25,6 +25,7 @@ from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
 from conch.errors import BusError
 from conch.log import get_logger
+from conch_schemas import JsonObject
 
 log = get_logger(__name__)
 
@@ -180,7 +181,7 @@ class PullReader:
         self._broken = self._ended = False
         self._expected = 1
         self._subscription = await self._connection.subscribe(self._inbox + ".*", partial(self._received, self._inbox))
-        config: dict[str, Any] = {
+        config: JsonObject = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self._last + 1,
             "ack_policy": "none",
@@ -196,7 +197,7 @@ class PullReader:
         self._heard = asyncio.get_running_loop().time()
         self._pull()
 
-    async def _api(self, call: str, request: Any = None) -> dict[str, Any]:
+    async def _api(self, call: str, request: Any = None) -> JsonObject:
         """One API call. Raises BusError where the stream is gone, at any call that finds it so."""
         try:
             return await self._connection.api(call, request)

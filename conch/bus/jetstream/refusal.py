@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
-from typing import Any
 
 from nats.errors import Error
 
 from conch.bus.access import Access
+from conch_schemas import JsonObject
 
 _EXPIRED, _OTHER_NAMES = 10, (62, 64)
 """OpenSSL's numbers (X509_V_ERR_*): the certificate has expired; it does not hold the host's name, or its address."""
@@ -26,7 +25,7 @@ class UnfitServerError(Error):
     """The server's INFO rules it out for this client; no secret was sent to it."""
 
 
-def unfit(info: Mapping[str, Any], access: Access, server: str) -> str | None:
+def unfit(info: JsonObject, access: Access, server: str) -> str | None:
     """Why not to connect to a server with this INFO; None: nothing rules it out."""
     if access.secure and not (info.get("tls_required") or info.get("tls_available")):
         asks = "bus.url (tls://)" if "tls://" in access.url else "bus.tls"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import NamedTuple
 
 from conch.bus.jetstream.connection import Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.wire import frame
 from conch.errors import BusError
+from conch_schemas import JsonObject
 
 CHUNK = 128 * 1024
 STALL_SECONDS = 30.0
@@ -19,13 +20,21 @@ UNPACK_SECONDS = 900.0
 NO_STREAM = 10059
 
 
+class StreamDescription(NamedTuple):
+    """A stream as its server describes it, in the server's own JSON."""
+
+    config: JsonObject
+    state: JsonObject
+    """Sequences, messages and bytes."""
+
+
 async def pack(
-    connection: Connection, stream: str, begin: Callable[[dict[str, Any], dict[str, Any]], Callable[[bytes], None]]
+    connection: Connection, stream: str, begin: Callable[[StreamDescription], Callable[[bytes], None]]
 ) -> None:
     """Stream a snapshot of a stream, as of one moment, while other clients go on reading and writing.
 
-    `begin(config, state)` returns the function that takes the chunks. Raises BusError when the server refuses or stops
-    on the way, and what that function raises.
+    `begin` gets the description and returns the function that takes the chunks. Raises BusError when the server refuses
+    or stops on the way, and what that function raises.
     """
     subject = connection.client.new_inbox()
     waiting: asyncio.Queue[tuple[bytes, bytes, bytes]] = asyncio.Queue()  # bounded by the server's window
@@ -35,7 +44,7 @@ async def pack(
     try:
         request = {"deliver_subject": subject, "chunk_size": CHUNK, "no_consumers": False}
         told = await _asked(connection, f"$JS.API.STREAM.SNAPSHOT.{stream}", json.dumps(request).encode())
-        take = begin(told["config"], told["state"])
+        take = begin(StreamDescription(told["config"], told["state"]))
         while True:
             reply, header, data = await _next(waiting, stream)
             if not data:
@@ -57,9 +66,7 @@ async def _next(waiting: asyncio.Queue[tuple[bytes, bytes, bytes]], stream: str)
         raise BusError(f"the server has sent nothing of the stream {stream} for {STALL_SECONDS:g} s") from None
 
 
-async def unpack(
-    connection: Connection, config: dict[str, Any], state: dict[str, Any], chunks: Iterable[bytes]
-) -> dict[str, Any]:
+async def unpack(connection: Connection, config: JsonObject, state: JsonObject, chunks: Iterable[bytes]) -> JsonObject:
     """Restore a stream from what `pack` brought, where there is none of that name; returns the server's description of
     it.
 
@@ -73,7 +80,7 @@ async def unpack(
     return await _asked(connection, subject, b"", timeout=UNPACK_SECONDS)
 
 
-async def described(connection: Connection, stream: str) -> dict[str, Any] | None:
+async def described(connection: Connection, stream: str) -> JsonObject | None:
     """The server's description of a stream; None when there is none."""
     try:
         return await connection.api(f"STREAM.INFO.{stream}")
@@ -83,15 +90,13 @@ async def described(connection: Connection, stream: str) -> dict[str, Any] | Non
         return None
 
 
-async def _asked(
-    connection: Connection, subject: str, data: bytes, *, timeout: float = STALL_SECONDS
-) -> dict[str, Any]:
+async def _asked(connection: Connection, subject: str, data: bytes, *, timeout: float = STALL_SECONDS) -> JsonObject:
     """One request that is not repeated where the reply is lost: the server would begin a second time."""
     try:
         reply = await connection.ask(subject, data, timeout=timeout)
     except LostReplyError as error:
         raise BusError(f"the connection went on the way: {error}") from None
-    found: dict[str, Any] = json.loads(reply.data or b"{}")
+    found: JsonObject = json.loads(reply.data or b"{}")
     if (refused := found.get("error")) is not None:
         raise BusError(f"the server refused it: {refused.get('description')}")
     return found

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Any
 
 from conch.bus import Access, Bus, SharedSubscription, StreamSubscription, access_to, shared_subscription
 from conch.bus.jetstream import JetStreamBus
@@ -154,7 +152,9 @@ class PictureSource:
         try:
             every = len(picture.names) > 1
             answer = await ask(bus, control_subject(picture.names[0], "status"), {"all": every}, timeout=1.0)
-            self._report_states(answer)
+            for row in answer.get("agents", [answer]):
+                picture.tell(str(row["agent"]), str(row["state"]), str(row["why"]))
+            picture.change(states=dict(answer.get("states", {})))
         except ConchError:
             for name in picture.lives:
                 picture.tell(name, "not answering", "")
@@ -162,11 +162,6 @@ class PictureSource:
         states = await watched(bus, picture.names[:WATCHED_AGENTS])
         said = [f"{agent}: {one.what}" for agent, state in states.items() for one in state.active]
         picture.change(alarms=[safe_text(one, one_line=True) for one in said])
-
-    def _report_states(self, answer: Mapping[str, Any]) -> None:
-        for row in answer.get("agents", [answer]):
-            self.picture.tell(str(row["agent"]), str(row["state"]), str(row["why"]))
-        self.picture.change(states=dict(answer.get("states", {})))
 
     async def pause(self, agent: str) -> None:
         """Pause the agent, or resume it where it is paused; the result is reported. Never raises."""

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
@@ -35,6 +35,7 @@ from conch.errors import ContractError, UsageError
 from conch.files import read_plain
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.rules import DeclaredRule, RuleInfo
+from conch_schemas import JsonObject
 
 BUILTIN_GROUP = "conch.builtin"
 """Entry points of the consumers and services that come with Conch: a decorated function or class."""
@@ -90,22 +91,22 @@ Plugin = RuleInfo | ConsumerInfo
 P = TypeVar("P", RuleInfo, ConsumerInfo)
 
 
-def row_of(plugin: Plugin) -> dict[str, Any]:
+def row_of(plugin: Plugin) -> JsonObject:
     """The plug-in as JSON values, for another process or a file; `plugin_of` reads it."""
     return {"kind": "rule" if isinstance(plugin, RuleInfo) else "consumer", **asdict(plugin)}
 
 
-def plugin_of(row: Mapping[str, Any]) -> Plugin:
+def plugin_of(row: JsonObject) -> Plugin:
     """The plug-in in a row. Keys of other versions are ignored. Raises LookupError or TypeError for any other row."""
     return _of(RuleInfo, row) if row["kind"] == "rule" else _of(ConsumerInfo, row)
 
 
-def rules_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RuleInfo, ...]:
+def rules_of(rows: Iterable[JsonObject]) -> tuple[RuleInfo, ...]:
     """The rules in these rows, which hold nothing else; as `plugin_of`."""
     return tuple(_of(RuleInfo, row) for row in rows)
 
 
-def _of(kind: type[P], row: Mapping[str, Any]) -> P:
+def _of(kind: type[P], row: JsonObject) -> P:
     return kind(**{one.name: row[one.name] for one in fields(kind) if one.name in row})
 
 
@@ -403,7 +404,7 @@ def _main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     origin = sys.argv[1]
-    answer: dict[str, Any] = {"plugins": [], "why": "", "text": None}
+    answer: JsonObject = {"plugins": [], "why": "", "text": None}
     try:
         text = answer["text"] = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
         answer["plugins"] = [row_of(described(one, origin, text)) for one in loaded(origin, text)]

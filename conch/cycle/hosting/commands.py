@@ -6,13 +6,12 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import ValidationError
 
 from conch.cycle.hosting.runner import AgentRunner
 from conch.errors import ConchError, UsageError
-from conch_schemas import Goal
+from conch_schemas import Goal, JsonObject
 
 SHOWN = 100
 """Agents that one status shows; those that wait for something come first."""
@@ -36,12 +35,12 @@ class AgentCommands:
     async def answer(self, subject: str, data: bytes) -> bytes:
         """The reply to a request on `conch.ctl.<agent>.<verb>`: `{"ok": true, …}`, or `{"error": one sentence}`."""
         try:
-            reply = {"ok": True} | await self._reply(subject.rsplit(".", 1)[-1], data)
+            reply: JsonObject = {"ok": True} | await self._reply(subject.rsplit(".", 1)[-1], data)
         except (ConchError, ValueError) as error:  # a value that cannot be encoded as an event raises ValueError
             reply = {"error": " ".join(str(error).split())[:500]}
         return json.dumps(reply).encode()
 
-    async def _reply(self, verb: str, data: bytes) -> dict[str, Any]:
+    async def _reply(self, verb: str, data: bytes) -> JsonObject:
         do = self._known.get(verb)
         if do is None:
             raise UsageError(f"there is no request {verb[:60]!r}, there are {', '.join(self._known)}")
@@ -53,32 +52,32 @@ class AgentCommands:
             raise UsageError("the request must be a JSON object")
         return await do(body)
 
-    def _meant(self, body: Mapping[str, Any]) -> list[AgentRunner]:
+    def _meant(self, body: JsonObject) -> list[AgentRunner]:
         return list(self._beside.values()) if body.get("all") is True else [self._one]
 
-    async def _pause(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _pause(self, body: JsonObject) -> JsonObject:
         for one in self._meant(body):
             one.control.pause()
         return {}
 
-    async def _resume(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _resume(self, body: JsonObject) -> JsonObject:
         for one in self._meant(body):
             one.control.resume()
         return {}
 
-    async def _stop(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _stop(self, body: JsonObject) -> JsonObject:
         for one in self._meant(body):
             one.control.stop()
         return {}
 
-    async def _say(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _say(self, body: JsonObject) -> JsonObject:
         text = body.get("text")
         if not isinstance(text, str) or not text.strip():
             raise UsageError("a message needs a text")
         key = str(body.get("id") or uuid.uuid4())
         return {"id": await self._one.agent.people_inbox.tell(text, str(body.get("sender", "user")), key)}
 
-    async def _goal(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _goal(self, body: JsonObject) -> JsonObject:
         if "drop" in body:
             goal = str(body["drop"])
             await self._one.agent.people_inbox.drop_goal(goal, str(body.get("why", "")))
@@ -89,15 +88,15 @@ class AgentCommands:
         await self._one.agent.people_inbox.set_goal(new, by="user")
         return {"goal": new.id}
 
-    async def _status(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _status(self, body: JsonObject) -> JsonObject:
         if body.get("all") is not True:
-            return self._one.status()
+            return dict(self._one.status())
         rows = [one.row() for one in self._beside.values()]
         states = Counter(row["state"] for row in rows)
         return {"agents": sorted(rows, key=lambda row: row["state"] in _AT_EASE)[:SHOWN], "states": dict(states)}
 
 
-def _goal(said: dict[str, Any]) -> Goal:
+def _goal(said: JsonObject) -> Goal:
     try:
         return Goal.model_validate({"id": str(uuid.uuid4())[:8]} | {k: v for k, v in said.items() if v is not None})
     except ValidationError as error:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from conch.bus import Bus, ReceivedEvent
 from conch.cycle.agent import Agent
-from conch.cycle.control import Control, StoppedError
+from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.hosting.interrupt import Interrupt
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
@@ -142,11 +141,11 @@ class AgentRunner:
             self.at.read = max(self.at.read, upto)
             await save(bus, self.name, self.origin.agentuid, self.at)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> AgentReport:
         """Its state in a few figures, as JSON."""
         return self._agent.status() if self._agent is not None else self.row()
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> AgentReport:
         """Its state as a row of a table, as JSON."""
         cycle = self._agent.memory.next_cycle - 1 if self._agent is not None else None
         return {"agent": self.name, "state": self.control.state, "why": self.control.why, "cycle": cycle}

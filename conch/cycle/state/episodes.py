@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from conch.cycle.state.memory import AgentMemory
 from conch_schemas import ActionTaken, Goal, GoalCheck, TestsCheck
@@ -31,7 +31,18 @@ def is_task(goal: Goal) -> bool:
     return isinstance(goal.check, TestsCheck)
 
 
-def progressed(memory: AgentMemory, act: ActionTaken) -> dict[str, Any]:
+class EpisodeStep(TypedDict):
+    """The data of `task.progressed`."""
+
+    episode: str
+    test_pass_rate: float | None
+    """0..1; None: the check could not be run."""
+    tokens_used: int
+    """Since the task began."""
+    terminal: bool | None
+
+
+def progressed(memory: AgentMemory, act: ActionTaken) -> EpisodeStep:
     """The data of `task.progressed` after an action of a task in the memory; no rate if its check could not be run."""
     assert act.episode is not None
     told = (check for check in act.goals if check.goal == act.episode and check.outcome != "error")

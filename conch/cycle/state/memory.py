@@ -196,7 +196,7 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
     """
     match event:
         case ThoughtFormed() if event.cycle is not None and _comes_next(memory, event.cycle):
-            begun: dict[str, Any] = {"next_cycle": event.cycle + 1, "thought": event}
+            begun: dict[str, object] = {"next_cycle": event.cycle + 1, "thought": event}
             return memory.model_copy(update=NOTHING_OPEN | begun | _spending(memory, event, event.usage))
         case ThoughtGrounded() if _open(memory, event) and memory.grounded is None:
             return memory.model_copy(update={"grounded": event})
@@ -247,7 +247,7 @@ def step_id(act: ActionTaken) -> str:
     return consequence_id(act.id, "cycle", "1", TaskProgressed)
 
 
-NOTHING_OPEN: dict[str, Any] = {
+NOTHING_OPEN: dict[str, object] = {
     "thought": None,
     "grounded": None,
     "decided": None,
@@ -270,7 +270,7 @@ def _open(memory: AgentMemory, event: Event) -> bool:
     return memory.thought is not None and memory.thought.cycle == event.cycle
 
 
-def _spending(memory: AgentMemory, event: Event, usage: Usage) -> dict[str, Any]:
+def _spending(memory: AgentMemory, event: Event, usage: Usage) -> dict[str, object]:
     """Add tokens to the present tick's entry; an entry per cycle would make an hour a long list."""
     time, tokens = event.time.timestamp(), _tokens(usage)
     if not tokens:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from conch.experience.models import RecordedAct, RecordedScore, ScoredSince, ScorerVersion, UnscoredActs
 from conch.experience.opened import OpenStore, stored_event
@@ -111,7 +111,7 @@ class SqliteBackfill:
         return str(row[0]) if row else ""
 
 
-def _names(agent: str, scorer: str | None, version: str | None, since: ScoredSince, upto: int) -> dict[str, Any]:
+def _names(agent: str, scorer: str | None, version: str | None, since: ScoredSince, upto: int) -> dict[str, object]:
     return {
         "agent": agent,
         "scorer": scorer,

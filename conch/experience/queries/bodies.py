@@ -61,13 +61,14 @@ class ShownAction:
     valid: bool
     reason: str | None = None
     tool: str | None = None
-    args: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, object] = field(default_factory=dict)
     text: str | None = None
 
     @property
     def skill(self) -> str:
         """As an `Action` says it."""
-        return Action.model_construct(kind=self.kind, valid=self.valid, tool=self.tool, args=self.args).skill
+        args: Any = self.args
+        return Action.model_construct(kind=self.kind, valid=self.valid, tool=self.tool, args=args).skill
 
 
 @dataclass(frozen=True, slots=True)

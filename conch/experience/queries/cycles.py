@@ -177,7 +177,7 @@ class SqliteCycles:
         row = self._file.row(_CYCLE, action_id)
         return None if row is None else int(row[0])
 
-    def _holding(self, where: str, named: Mapping[str, Any], text: str) -> Iterator[int]:
+    def _holding(self, where: str, named: Mapping[str, object], text: str) -> Iterator[int]:
         """Acts in whose words the text stands, the last cycle first; reads as far as it is asked."""
         sql = (
             f"{_WORDS} {where} AND (e.cycle, e.seq) < (:before, :place) ORDER BY e.cycle DESC, e.seq DESC LIMIT {_PAGE}"
@@ -223,7 +223,7 @@ def fill_context(file: OpenStore, case: JoinCase) -> JoinCase:
     return case
 
 
-def _where(filters: CycleFilter) -> tuple[str, dict[str, Any]]:
+def _where(filters: CycleFilter) -> tuple[str, dict[str, object]]:
     """(the conditions as SQL, the values that it names), all but `text`."""
     given = {one.name: getattr(filters, one.name) for one in fields(filters) if one.name != "text"}
     named = {name: in_64_bits(value) for name, value in given.items() if value is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -149,7 +149,7 @@ def _progressed(
 
 def _after(before: EpisodeProgress, fact: TaskProgressed) -> EpisodeProgress:
     roles = None if fact.roles is None else {role: fact.roles[role] for role in ROLES if role in fact.roles}
-    said: dict[str, Any] = {
+    said: dict[str, object] = {
         "phase": fact.phase if fact.phase is None else fact.phase[:NAME_SHOWN],
         "roles": roles,
         "over": fact.terminal,

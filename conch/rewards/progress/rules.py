@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 PHASES: Final = ("planning", "coding", "testing", "critique", "done")
 """In order. A step forward, of any length, is rewarded; also when it was taken before and undone."""
@@ -35,7 +35,7 @@ class ProgressStep(NamedTuple):
     """0.3 [phase forward] + 0.7 Δ pass rate − 0.0001 Δ tokens − 0.05 [switch]; no clamp: a falling rate costs."""
 
 
-def step(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> ProgressStep:
+def step(prev: Mapping[str, object], curr: Mapping[str, object]) -> ProgressStep:
     """The step from `prev` to `curr`. If neither names a phase, the dominant role decides whether it moved forward."""
     rate = _number(curr.get("test_pass_rate")) - _number(prev.get("test_pass_rate"))
     tokens = _number(curr.get("tokens_used")) - _number(prev.get("tokens_used"))
@@ -44,7 +44,7 @@ def step(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> ProgressStep:
     return ProgressStep(rate, tokens, advance, switch, value + 0.0)
 
 
-def step_reward(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> float:
+def step_reward(prev: Mapping[str, object], curr: Mapping[str, object]) -> float:
     """The reward of the step from `prev` to `curr`."""
     return step(prev, curr).value
 
@@ -72,7 +72,7 @@ def final_bonus(all_passed: bool) -> float:
     return FINAL_BONUS if all_passed else 0.0
 
 
-def _advanced(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> bool:
+def _advanced(prev: Mapping[str, object], curr: Mapping[str, object]) -> bool:
     if prev.get("phase") or curr.get("phase"):
         return phase_advanced(prev.get("phase"), curr.get("phase"))
     if prev.get("roles") is None or curr.get("roles") is None:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -91,7 +91,7 @@ def with_experience(state: WatchState, experience: ExperienceRecorded, recent: i
 
     paid, held = amounts(experience), _held_out(experience)
     seqs = put(state.seqs, experience.seq, most)
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         "floor": seqs[0] if old + (not known) > most else state.floor,
         "seqs": seqs,
         "revisions": put(state.revisions, experience.revision, most),
@@ -117,7 +117,7 @@ def forgotten(state: WatchState, keep: int) -> WatchState:
     return evolve(state, floor=columns["seqs"][0] if columns["seqs"] else state.floor, held=held, **columns)
 
 
-def _names(there: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _names(there: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
     return [*there, *(name for name in new if name not in there)][:MOST_PARTS]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from conch.experience import ExperiencePoint
 from conch.views import fixed, signed
@@ -28,8 +28,24 @@ class KeyFigure(NamedTuple):
     note: str
 
 
-def row(point: ExperiencePoint) -> dict[str, Any]:
-    """The fields of a cycle for the page's scripts, as JSON; `figures.js` makes the same of a live event."""
+class CycleFigures(TypedDict):
+    """A cycle for the page's scripts, as JSON."""
+
+    cycle: int
+    outcome: str
+    skill: str
+    valid: bool
+    total: float
+    coverage: float
+    complete: bool
+    parts: dict[str, float]
+    """What each component adds to the total."""
+    needs: Mapping[str, float] | None
+    """Satisfaction by need, 0..1, after the act."""
+
+
+def row(point: ExperiencePoint) -> CycleFigures:
+    """The figures of a cycle; `figures.js` makes the same of a live event."""
     return {
         "cycle": point.cycle,
         "outcome": point.outcome,

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
@@ -76,7 +75,7 @@ def compile_templates() -> None:
         TEMPLATES.get_template(name)
 
 
-async def page(request: Request, template: str, found: Mapping[str, Any], status: int = 200) -> Response:
+async def page(request: Request, template: str, found: Mapping[str, object], status: int = 200) -> Response:
     """The page drawn from `template` with `found`, and with the agents there are, the chosen one, the menu, the bus.
 
     `?agent=` chooses; without it the one that the settings name, or the first. What a template does not find is an
@@ -87,7 +86,7 @@ async def page(request: Request, template: str, found: Mapping[str, Any], status
     return HTMLResponse(drawn, status)
 
 
-async def surroundings(request: Request) -> dict[str, Any]:
+async def surroundings(request: Request) -> dict[str, object]:
     """The variables that the templates of all pages use."""
     world: DashboardContext = request.app.state.world
     looked: QueryResult[tuple[str, ...]] = await asked(_acted(world))

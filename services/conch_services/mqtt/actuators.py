@@ -6,12 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from conch.config.model import ActuatorSettings
 from conch.errors import ToolError
 from conch.log import get_logger
 from conch.tools import payload_of
+from conch_schemas import JsonObject
 from conch_services.mqtt.wire import BrokerConnection, BrokerLostError, BrokerRefusalError
 
 log = get_logger(__name__)
@@ -57,7 +57,7 @@ class Actuators:
             reply = {"error": str(error)}
         return json.dumps(reply).encode()
 
-    async def _told(self, device: str, value: str, until: float) -> dict[str, Any]:
+    async def _told(self, device: str, value: str, until: float) -> JsonObject:
         payload = payload_of(self._settings, device, value)
         left = min(until - time.time(), MOST_SECONDS)
         if left <= 0:

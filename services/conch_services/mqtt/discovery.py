@@ -11,10 +11,10 @@ import json
 import re
 from collections.abc import Iterator
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conch.text import safe_text
-from conch_schemas import ExperienceRecorded, NeedsChanged
+from conch_schemas import ExperienceRecorded, JsonObject, NeedsChanged
 from conch_services.mqtt.topics import status_topic
 
 NAME_LETTERS = 60
@@ -62,7 +62,7 @@ def _sensor(
     return _config(prefix, "sensor", agent, object, name, about | _availability(host))
 
 
-def _availability(host: str) -> dict[str, Any]:
+def _availability(host: str) -> JsonObject:
     return {
         "availability": [{"topic": status_topic(host), "value_template": "{{ value_json.state }}"}],
         "payload_available": "online",
@@ -70,7 +70,7 @@ def _availability(host: str) -> dict[str, Any]:
     }
 
 
-def _config(prefix: str, component: str, agent: str, object: str, name: str, about: dict[str, Any]) -> RetainedMessage:
+def _config(prefix: str, component: str, agent: str, object: str, name: str, about: JsonObject) -> RetainedMessage:
     unique = f"conch_{agent}_{object}"
     config = {
         "name": name,

@@ -12,7 +12,6 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiomqtt
@@ -159,7 +158,7 @@ class BrokerLink:
             raise
         return client
 
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, object]:
         edge, url = self._edge, self._url
         user = unquote(url.username) if url.username else edge.user
         secret = edge.password.get_secret_value() if edge.password is not None else None

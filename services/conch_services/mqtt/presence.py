@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from conch.bus import Bus, ReceivedEvent
 from conch_schemas import (
     ContractViolationError,
     Event,
     ExperienceRecorded,
+    JsonObject,
     NeedsChanged,
     decode,
     subject_filter,
@@ -110,5 +110,5 @@ class AgentPresence:
 def status(agent: str, state: str, known: _KnownAgent | None = None) -> bytes:
     """`state`: online, offline. Beside it the last recorded cycle, its reward and time; null where there is none."""
     last = known or _KnownAgent()
-    said: dict[str, Any] = {"agent": agent, "state": state}
+    said: JsonObject = {"agent": agent, "state": state}
     return json.dumps(said | {"cycle": last.cycle, "reward": last.reward, "time": last.time}).encode()

@@ -15,12 +15,13 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from conch.home import Home
 from conch.log import get_logger
 from conch.processes import ConsumerReport, ConsumerWaits
 from conch.rewards.progress import SCORER, EpisodeLogRow
+from conch_schemas import JsonObject
 
 log = get_logger(__name__)
 
@@ -92,9 +93,9 @@ def _directory(episode: str) -> str:
     return hashlib.sha256(episode.encode(errors="replace")).hexdigest()[:32]
 
 
-def _table(row: EpisodeLogRow) -> dict[str, Any]:
+def _table(row: EpisodeLogRow) -> JsonObject:
     tokens = row.delta_tokens
-    table: dict[str, Any] = {
+    table: JsonObject = {
         "step": row.step,
         "delta_pass_rate": row.delta_pass_rate,
         "delta_tokens": int(tokens) if tokens.is_integer() else tokens,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+import pytest
 
 from conch.bus import MemoryBus
 from conch.processes.messages import ConsumerWaits
@@ -10,9 +12,13 @@ from conch_services.mqtt import service as services
 from conch_services.mqtt import wire
 from tests.mqtt.bridge.conftest import Bridging, ids, last_status, put
 
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+    from tests.mqtt.conftest import Broker, Hub, Line
+
 
 async def test_a_broker_that_is_away_loses_nothing(
-    bus: MemoryBus, broker: Any, hub: Any, line: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, line: Line, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """What is published while the line is cut comes once it is back, in order and once."""
     acts = [act(cycle) for cycle in range(1, 301)]
@@ -30,7 +36,7 @@ async def test_a_broker_that_is_away_loses_nothing(
 
 
 async def test_a_line_that_is_cut_in_the_middle(
-    bus: MemoryBus, broker: Any, hub: Any, line: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, line: Line, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """Cut again and again with facts on the wire, none is missing, and what comes twice is the same event."""
     acts = [act(cycle) for cycle in range(1, 1001)]
@@ -48,7 +54,12 @@ async def test_a_line_that_is_cut_in_the_middle(
 
 
 async def test_an_end_with_no_broker_is_not_waited_for(
-    bus: MemoryBus, bridging: Bridging, act: Any, until: Any, reports: list[ConsumerWaits], monkeypatch: Any
+    bus: MemoryBus,
+    bridging: Bridging,
+    act: MakeAct,
+    until: Until,
+    reports: list[ConsumerWaits],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run that ends with its broker away leaves the facts on the stream, and says how many and why."""
     monkeypatch.setattr(services, "LOST_SECONDS", 0.05)
@@ -65,7 +76,13 @@ async def test_an_end_with_no_broker_is_not_waited_for(
 
 
 async def test_a_broker_that_is_frozen_is_not_waited_for_long(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any, monkeypatch: Any
+    bus: MemoryBus,
+    broker: Broker,
+    hub: Hub,
+    bridging: Bridging,
+    act: MakeAct,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A broker that holds the connection and acknowledges nothing does not hold up the end."""
     for name, seconds in (("PATIENCE_SECONDS", 0.2), ("LAST_SECONDS", 0.1)):
@@ -80,7 +97,7 @@ async def test_a_broker_that_is_frozen_is_not_waited_for_long(
 
 
 async def test_what_waits_is_said_and_that_it_is_over(
-    bus: MemoryBus, broker: Any, bridging: Bridging, until: Any, reports: list[ConsumerWaits]
+    bus: MemoryBus, broker: Broker, bridging: Bridging, until: Until, reports: list[ConsumerWaits]
 ) -> None:
     """The run hears why the broker is away, and once it is back."""
     broker.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog.testing
@@ -13,9 +13,20 @@ from conch.bus import MemoryBus
 from conch_schemas import encode
 from tests.mqtt.bridge.conftest import Bridging, ids, put
 
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+    from tests.mqtt.bridge.conftest import MakeNeedsChanged
+    from tests.mqtt.conftest import Broker, Hub, MakeBroker, MakeHub
+
 
 async def test_every_fact_goes_to_its_topic_as_it_is(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, needs_changed: Any, until: Any
+    bus: MemoryBus,
+    broker: Broker,
+    hub: Hub,
+    bridging: Bridging,
+    act: MakeAct,
+    needs_changed: MakeNeedsChanged,
+    until: Until,
 ) -> None:
     """Facts from before and from after the start are heard under agent, noun and verb, byte for byte."""
     before, after = act(1), needs_changed(1, agent="other", curiosity=0.5)
@@ -32,7 +43,7 @@ async def test_every_fact_goes_to_its_topic_as_it_is(
 
 
 async def test_facts_keep_their_order(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """More facts than fit the window come in the order of the stream, each once."""
     acts = [act(cycle) for cycle in range(1, 701)]
@@ -45,7 +56,7 @@ async def test_facts_keep_their_order(
 
 
 async def test_what_is_no_fact_is_passed_over(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """Bytes that are no event, an event on another's subject and subjects that are no fact's reach no topic."""
     for subject, data in (
@@ -72,7 +83,7 @@ async def test_what_is_no_fact_is_passed_over(
 
 
 async def test_a_fact_of_a_kind_not_known_here_goes_too(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, until: Until
 ) -> None:
     """An event whose envelope fits its subject is handed over, though this version does not know what it says."""
     event = b'{"type": "conch.v1.task.finished", "agent": "echo", "id": "1", "data": {}}'
@@ -91,11 +102,11 @@ async def test_a_fact_of_a_kind_not_known_here_goes_too(
 )
 async def test_what_is_too_large_for_the_broker_holds_up_nothing(
     bus: MemoryBus,
-    make_broker: Any,
-    make_hub: Any,
+    make_broker: MakeBroker,
+    make_hub: MakeHub,
     bridging: Bridging,
-    act: Any,
-    until: Any,
+    act: MakeAct,
+    until: Until,
     limit: str,
     newest: bool,
 ) -> None:
@@ -117,9 +128,15 @@ async def test_what_is_too_large_for_the_broker_holds_up_nothing(
 
 
 async def test_a_topic_that_the_broker_forbids_holds_up_nothing(
-    bus: MemoryBus, make_broker: Any, make_hub: Any, bridging: Bridging, act: Any, needs_changed: Any, until: Any,
+    bus: MemoryBus,
+    make_broker: MakeBroker,
+    make_hub: MakeHub,
+    bridging: Bridging,
+    act: MakeAct,
+    needs_changed: MakeNeedsChanged,
+    until: Until,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     """What the broker's rules forbid is counted, and said once for each kind of fact; the rest goes on."""
     (tmp_path / "acl").write_text("topic readwrite conch/+/needs/changed\ntopic readwrite hub/#\ntopic read #\n")
     broker = make_broker(f"acl_file {tmp_path / 'acl'}")

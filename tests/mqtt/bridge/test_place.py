@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +11,13 @@ from conch.bus import MemoryBus
 from conch.errors import FencedError
 from tests.mqtt.bridge.conftest import Bridging, ids, put
 
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+    from tests.mqtt.conftest import Broker, Hub
+
 
 async def test_a_bridge_goes_on_where_the_last_one_ended(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """A bridge that ended in order sends nothing again."""
     acts = [act(cycle) for cycle in range(1, 21)]
@@ -29,7 +33,7 @@ async def test_a_bridge_goes_on_where_the_last_one_ended(
 
 
 async def test_the_place_is_written_while_it_runs(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """A bridge that is killed sends again only what came since the last writing."""
 
@@ -47,7 +51,7 @@ async def test_the_place_is_written_while_it_runs(
 
 
 async def test_a_second_bridge_takes_over(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """Of two bridges on one stream the later one goes on, though only the elder has a broker, and the elder stops."""
     elder, younger = bridging(broker.url), bridging("mqtt://127.0.0.1:1")
@@ -63,7 +67,7 @@ async def test_a_second_bridge_takes_over(
 
 
 async def test_what_the_stream_gave_up_is_counted(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """Facts that were trimmed while the bridge was away are counted, and it goes on behind them."""
     acts = [act(cycle) for cycle in range(1, 11)]
@@ -81,7 +85,7 @@ async def test_what_the_stream_gave_up_is_counted(
 
 
 async def test_a_stream_that_was_trimmed_before_the_first_start_lost_nothing(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """A new bridge begins with the oldest fact that there is."""
     await put(bus, *(act(cycle) for cycle in range(1, 6)))

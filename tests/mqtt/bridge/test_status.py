@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from conch.bus import MemoryBus
 from tests.mqtt.bridge.conftest import Bridging, last_status, put
 
+if TYPE_CHECKING:
+    from tests.conftest import MakeAct, Until
+    from tests.mqtt.bridge.conftest import MakeExperience, MakeNeedsChanged
+    from tests.mqtt.conftest import Broker, Hub, MakeHub
+
 
 async def test_the_status_is_kept_by_the_broker(
-    bus: MemoryBus, broker: Any, make_hub: Any, bridging: Bridging, recorded: Any, until: Any
+    bus: MemoryBus, broker: Broker, make_hub: MakeHub, bridging: Bridging, recorded: MakeExperience, until: Until
 ) -> None:
     """Who comes later finds each agent's last cycle and reward, and afterwards that it is gone."""
     async with bridging(broker.url):
@@ -36,7 +41,7 @@ async def test_the_status_is_kept_by_the_broker(
 
 
 async def test_a_bridge_that_dies_is_said_to_be_offline(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, until: Until
 ) -> None:
     """The last will, which the broker keeps, says that the agent is gone."""
     async with bridging(broker.url, dies=True):
@@ -46,7 +51,7 @@ async def test_a_bridge_that_dies_is_said_to_be_offline(
 
 
 async def test_the_status_of_the_last_run_is_known_at_once(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, recorded: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, recorded: MakeExperience, until: Until
 ) -> None:
     """A bridge that starts says the last recorded cycle before anything new has happened."""
     await put(bus, recorded(4, 0.125))
@@ -61,7 +66,13 @@ async def test_the_status_of_the_last_run_is_known_at_once(
 
 
 async def test_home_assistant_is_told(
-    bus: MemoryBus, broker: Any, make_hub: Any, bridging: Bridging, act: Any, needs_changed: Any, until: Any
+    bus: MemoryBus,
+    broker: Broker,
+    make_hub: MakeHub,
+    bridging: Bridging,
+    act: MakeAct,
+    needs_changed: MakeNeedsChanged,
+    until: Until,
 ) -> None:
     """An agent and a need are announced when they are first met, and kept by the broker."""
     async with bridging(broker.url) as bridge:
@@ -82,7 +93,7 @@ async def test_home_assistant_is_told(
 
 
 async def test_a_broker_that_forgot_is_told_again(
-    bus: MemoryBus, broker: Any, make_hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, make_hub: MakeHub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """After a restart that lost what the broker kept, statuses and announcements are there again."""
     async with bridging(broker.url) as bridge:
@@ -98,7 +109,7 @@ async def test_a_broker_that_forgot_is_told_again(
 
 
 async def test_nothing_is_announced_without_a_prefix(
-    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until
 ) -> None:
     """With edge.discovery none, facts and statuses are all there is."""
     async with bridging(broker.url, discovery=None) as bridge:

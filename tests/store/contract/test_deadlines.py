@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,8 +11,13 @@ from conch.experience import ExperienceStore
 from conch_schemas import Part
 from tests.store.contract.conftest import TOTAL
 
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
 
-def test_what_is_missing_at_the_deadline_is_a_timeout(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+
+def test_what_is_missing_at_the_deadline_is_a_timeout(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
     """Past its deadline an act is recorded as incomplete, its missing parts as timeout, and nothing is due any more."""
     shared_events(store, facts.weights(), facts.act(1), facts.reward(1))
     deadline = store.next_deadline()
@@ -27,14 +32,14 @@ def test_what_is_missing_at_the_deadline_is_a_timeout(store: ExperienceStore, fa
     assert (store.next_deadline(), store.cycles.pending("echo"), store.expire(facts.at(99))) == (None, 0, ())
 
 
-def test_a_producers_clock_ahead_delays_nothing(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_producers_clock_ahead_delays_nothing(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """An act dated in the future is waited for as if it were made now."""
     shared_events(store, facts.weights(), facts.act(1, time=facts.at(1, 86400.0)), now=facts.noon)
 
     assert store.next_deadline() == facts.noon + timedelta(seconds=30)
 
 
-def test_each_part_has_its_own_deadline(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_each_part_has_its_own_deadline(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """An act waits for a slow judge; once that one is there, only as long as the others may take."""
     judge = Part(component="taste", weight=0.0, range=(0, 1), scorer="judge", deadline=300.0)
     shared_events(store, facts.weights((*facts.parts, judge)), facts.act(1), now=facts.at(1))
@@ -47,7 +52,7 @@ def test_each_part_has_its_own_deadline(store: ExperienceStore, facts: Any, shar
 
 
 def test_late_parts_replace_timeouts_and_raise_the_revision(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """What comes after the deadline counts: a higher revision with a new id, complete once every part is there."""
     shared_events(store, facts.weights(), facts.act(1), facts.reward(1), now=facts.at(1))
@@ -64,7 +69,7 @@ def test_late_parts_replace_timeouts_and_raise_the_revision(
 
 
 def test_catching_up_records_nothing_as_late_that_the_stream_holds(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """Applied hours later, an act waits by the clock of the stream: its scores stand a little further down."""
     act, *scores = facts.judged(1)
@@ -77,7 +82,7 @@ def test_catching_up_records_nothing_as_late_that_the_stream_holds(
     assert (experience.complete, experience.revision) == (True, 1)
 
 
-def test_a_busy_stream_brings_deadlines_too(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_busy_stream_brings_deadlines_too(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """An act whose parts never come is recorded by the facts of later cycles, without waiting for a quiet moment."""
     shared_events(store, facts.weights(), facts.act(1), now=facts.at(1))
 
@@ -86,7 +91,7 @@ def test_a_busy_stream_brings_deadlines_too(store: ExperienceStore, facts: Any, 
     assert (experience.cycle, experience.complete) == (1, False)
 
 
-def test_many_deadlines_come_in_portions(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_many_deadlines_come_in_portions(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """One call records at most 500; the next deadline says that there are more."""
     shared_events(store, facts.weights(), *(facts.act(n) for n in range(1, 521)), now=facts.noon)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,8 +10,11 @@ from conch.experience import ExperienceStore
 from conch_schemas import ExperienceRecorded, consequence_id
 from tests.store.contract.conftest import TOTAL
 
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
 
-def test_a_cycle_is_recorded_with_its_last_part(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+
+def test_a_cycle_is_recorded_with_its_last_part(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """An experience is recorded at revision 1 when every part of its weight set has come, not before."""
     *most, last = facts.judged(1)
 
@@ -30,7 +33,7 @@ def test_a_cycle_is_recorded_with_its_last_part(store: ExperienceStore, facts: A
     ]
 
 
-def test_an_experience_says_what_its_act_said(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_an_experience_says_what_its_act_said(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Everything known of the act is joined in; the id follows from the act and the revision."""
     (experience,) = shared_events(store, facts.weights(), *facts.cycle(3))
     act = facts.act(3)
@@ -45,7 +48,7 @@ def test_an_experience_says_what_its_act_said(store: ExperienceStore, facts: Any
     assert (experience.acted_at, experience.time, experience.weights) == (act.time, facts.now, "w1")
 
 
-def test_scores_may_come_before_their_act(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_scores_may_come_before_their_act(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """A score whose act is not known yet waits for it."""
     act, *scores = facts.judged(1)
 
@@ -53,7 +56,9 @@ def test_scores_may_come_before_their_act(store: ExperienceStore, facts: Any, sh
     assert shared_events(store, act)[0].complete
 
 
-def test_a_late_reflection_is_read_and_revises_nothing(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_late_reflection_is_read_and_revises_nothing(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
     """Context that comes after the verdict is joined in by the reads; the revision stays."""
     shared_events(store, facts.weights(), *facts.judged(1))
 

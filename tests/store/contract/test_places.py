@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,9 +13,12 @@ from conch_schemas import (
     MessageReceived,
 )
 
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts, Place
+
 
 def test_repetition_changes_nothing_and_is_counted(
-    store: ExperienceStore, facts: Any, shared_events: Any, placed: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply, placed: Place
 ) -> None:
     """The same facts again, at the same places or at later ones, give no row, no revision, only a count."""
     events = [facts.weights(), *facts.cycle(1)]
@@ -31,7 +34,7 @@ def test_repetition_changes_nothing_and_is_counted(
     assert (len(list(store.chain.acts("echo"))), len(list(store.chain.marks("echo")))) == (1, 1)
 
 
-def test_the_place_moves_with_the_rows(store: ExperienceStore, facts: Any, placed: Any) -> None:
+def test_the_place_moves_with_the_rows(store: ExperienceStore, facts: Facts, placed: Place) -> None:
     """`upto` is stored with the facts, also where the last events are none of the store's; going back is by hand."""
     said = MessageReceived(id="m", source="conch/echo/x", agent="echo", text="hello")
     store.apply(placed(facts.act(1), said), upto=7, now=facts.noon)
@@ -44,7 +47,7 @@ def test_the_place_moves_with_the_rows(store: ExperienceStore, facts: Any, place
     assert (ahead, kept, store.position()) == (7, 7, 3)
 
 
-def test_an_act_from_far_beyond_is_no_act_of_the_agent(store: ExperienceStore, facts: Any, placed: Any) -> None:
+def test_an_act_from_far_beyond_is_no_act_of_the_agent(store: ExperienceStore, facts: Facts, placed: Place) -> None:
     """Believed, a forged number would be where the agent goes on; the next act is stored as ever."""
     forged = facts.act(3 + MOST_LEAP)
 
@@ -60,7 +63,7 @@ def test_an_act_from_far_beyond_is_no_act_of_the_agent(store: ExperienceStore, f
 
 @pytest.mark.parametrize("change", [{"action_id": None}, {"cycle": None}, {"cycle": 2**63}])
 def test_a_fact_without_a_place_stops_its_batch(
-    store: ExperienceStore, facts: Any, placed: Any, change: dict[str, Any]
+    store: ExperienceStore, facts: Facts, placed: Place, change: dict[str, Any]
 ) -> None:
     """A fact that no row can hold is named by its place, and nothing of its batch is stored."""
     events = placed(facts.weights(), facts.act(1), facts.act(2).model_copy(update=change))
@@ -72,7 +75,7 @@ def test_a_fact_without_a_place_stops_its_batch(
     assert (store.position(), store.agents()) == (0, ())
 
 
-def test_another_stream_starts_behind_all_there_is(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_another_stream_starts_behind_all_there_is(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """A new stream's sequence numbers start again; its facts still come after the old ones, in order and in force."""
     store.set_epoch("first")
     shared_events(store, facts.weights(), *facts.judged(1))
@@ -91,7 +94,7 @@ def test_another_stream_starts_behind_all_there_is(store: ExperienceStore, facts
 
 
 def test_a_rewound_store_still_places_a_new_stream_behind(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """Rewinding the position forgets no place that was taken."""
     shared_events(store, facts.weights(), *facts.judged(1))

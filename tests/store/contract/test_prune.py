@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +14,10 @@ from conch.experience.queries import prune
 from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
+
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
+
 
 EVERYTHING = RetentionLimits(seconds=1.0)
 """Nothing is young enough hours later."""
@@ -58,7 +62,7 @@ def problems(store: ExperienceStore, agent: str = "echo") -> list[str]:
     return [one.kind for one in verify(store.chain.marks(agent), acts, scored, starts)]
 
 
-def test_without_bounds_nothing_is_removed(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_without_bounds_nothing_is_removed(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """The default keeps everything."""
     shared_events(store, *life(facts, 8))
 
@@ -66,7 +70,7 @@ def test_without_bounds_nothing_is_removed(store: ExperienceStore, facts: Any, s
     assert len(store.cycles.last("echo", 99)) == 8
 
 
-def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """By age: whole cycles from the first one on, but never the newest ones of an agent; it is recorded."""
     shared_events(store, *life(facts, 8))
 
@@ -87,7 +91,7 @@ def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts:
 
 
 def test_a_step_removes_something_however_slow_the_machine(
-    store: ExperienceStore, facts: Any, shared_events: Any, monkeypatch: pytest.MonkeyPatch
+    store: ExperienceStore, facts: Facts, shared_events: Apply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No time at all is left: a step still removes a few cycles, so that zero means that nothing is due."""
     monkeypatch.setattr("conch.experience.prune.PRUNE_SECONDS", -1.0)
@@ -97,7 +101,7 @@ def test_a_step_removes_something_however_slow_the_machine(
     assert [store.prune(EVERYTHING, facts.now).acts for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_of_several_agents_each_keeps_its_newest(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_of_several_agents_each_keeps_its_newest(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """An agent that is quiet loses nothing to one that is busy: the oldest act goes first, but no agent's newest."""
     shared_events(store, *life(facts, 2, "quiet"), *life(facts, 9))
 
@@ -107,7 +111,9 @@ def test_of_several_agents_each_keeps_its_newest(store: ExperienceStore, facts: 
     assert [one.cycle for one in store.cycles.last("echo", 99)] == [7, 8, 9]
 
 
-def test_what_waits_for_scores_stays_with_all_behind_it(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_what_waits_for_scores_stays_with_all_behind_it(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
     """An act that is not recorded yet, and one whose scores may still come, are not removed; nor is what follows."""
     incomplete = [one for one in life(facts, 8) if not (isinstance(one, RewardAssigned) and one.cycle == 3)]
     shared_events(store, *incomplete, now=facts.at(8))
@@ -121,7 +127,7 @@ def test_what_waits_for_scores_stays_with_all_behind_it(store: ExperienceStore, 
 
 
 def test_marks_go_with_their_acts_and_the_chain_still_verifies(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """The last removed mark's hash is kept, and the first kept mark must follow it."""
     shared_events(store, *life(facts, 8))
@@ -147,7 +153,7 @@ def test_marks_go_with_their_acts_and_the_chain_still_verifies(
     ],
 )
 def test_tampering_after_pruning_is_found(
-    store: ExperienceStore, facts: Any, shared_events: Any, sql: str, kind: str
+    store: ExperienceStore, facts: Facts, shared_events: Apply, sql: str, kind: str
 ) -> None:
     """Kept marks that were cut out, and a record of removals that does not fit them."""
     shared_events(store, *life(facts, 8))
@@ -168,7 +174,7 @@ def test_tampering_after_pruning_is_found(
     ],
 )
 def test_marks_that_were_tampered_with_are_not_removed(
-    store: ExperienceStore, facts: Any, shared_events: Any, sql: str
+    store: ExperienceStore, facts: Facts, shared_events: Apply, sql: str
 ) -> None:
     """The cycles go, the evidence stays, and the agent is named."""
     shared_events(store, *life(facts, 8))
@@ -181,7 +187,7 @@ def test_marks_that_were_tampered_with_are_not_removed(
     assert store._file.db.execute("SELECT count(*) FROM marks").fetchone() == before  # type: ignore[attr-defined]
 
 
-def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """A score, the act itself again, its marks: counted; the position goes on, and nothing comes back."""
     events = life(facts, 8)
     shared_events(store, *events)
@@ -199,7 +205,7 @@ def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, fact
     assert problems(store) == []
 
 
-def test_a_late_score_of_a_kept_act_counts(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_late_score_of_a_kept_act_counts(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Also where it names a cycle that was removed: it is the act that counts."""
     shared_events(store, *life(facts, 8))
     pruned(store, EVERYTHING, facts.now)
@@ -211,7 +217,7 @@ def test_a_late_score_of_a_kept_act_counts(store: ExperienceStore, facts: Any, s
 
 
 def test_a_mark_about_a_removed_act_belongs_to_the_chain(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """A score that comes late gets its mark from the witness; it is kept, and the chain verifies with it."""
     events, state = life(facts, 8), ChainState()
@@ -229,7 +235,7 @@ def test_a_mark_about_a_removed_act_belongs_to_the_chain(
     assert problems(store) == []
 
 
-def test_a_backfill_counts_what_was_removed(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_backfill_counts_what_was_removed(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Acts that are gone are told apart from acts that were never there; where none was meant, none is counted."""
     shared_events(store, *life(facts, 8))
     pruned(store, EVERYTHING, facts.now)
@@ -264,7 +270,7 @@ def told(store: ExperienceStore) -> tuple[list[Any], list[float]]:
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_figures_over_everything_do_not_depend_on_what_was_removed(facts: Any, data: st.DataObject) -> None:
+def test_figures_over_everything_do_not_depend_on_what_was_removed(facts: Facts, data: st.DataObject) -> None:
     """Whatever was scored how, wherever and however often the store is pruned, kept rows and sums say the same."""
     values = data.draw(st.lists(st.sampled_from([None, -1.0, 0.1, 0.5, 1.5]), min_size=5, max_size=14))
     events = [facts.weights()]
@@ -291,7 +297,7 @@ def test_figures_over_everything_do_not_depend_on_what_was_removed(facts: Any, d
 
 
 def test_a_window_takes_whole_blocks_of_what_was_removed(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """The last N: kept ones, then sums of removed ones as far as they fit, and the count says how many those are."""
     shared_events(store, facts.weights(), *(fact for cycle in range(96, 108) for fact in facts.judged(cycle)))

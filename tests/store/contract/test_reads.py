@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,8 +10,11 @@ from conch.experience import ExperienceStore, ScoredSince
 from conch.experience.store import PendingActs
 from tests.store.contract.conftest import TOTAL
 
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
 
-def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+
+def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """`limit` takes from the end, `before` pages back; an agent or all of them."""
     shared_events(store, facts.weights(), facts.weights(agent="delta"))
     for n in (1, 2, 3):
@@ -29,7 +32,7 @@ def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: An
     assert store.agents() == ("delta", "echo")
 
 
-def test_a_walk_gives_every_experience_oldest_first(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_walk_gives_every_experience_oldest_first(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Across pages, of an agent or of all; from a cycle or a moment on, and of those the last so many."""
     shared_events(store, facts.weights(), facts.weights(agent="delta"))
     for n in range(1, 202):
@@ -47,7 +50,7 @@ def test_a_walk_gives_every_experience_oldest_first(store: ExperienceStore, fact
     assert numbers("nobody", ScoredSince()) == []
 
 
-def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """An act is pending until it is recorded; it has no experience before, and counts as the last cycle at once."""
     shared_events(store, facts.weights(), *facts.judged(1), facts.act(2))
 
@@ -57,7 +60,7 @@ def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts:
     assert list(store.chain.acts("echo")) == [(facts.act(n).action_id, n) for n in (1, 2)]
 
 
-def test_what_acts_wait_for_is_told(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_what_acts_wait_for_is_told(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """How many acts of a moment and before wait, and for which parts, whoever else has scored them."""
     shared_events(store, facts.weights(), *facts.judged(1), facts.act(2), facts.reward(2), facts.needs(2), facts.act(3))
 
@@ -68,7 +71,7 @@ def test_what_acts_wait_for_is_told(store: ExperienceStore, facts: Any, shared_e
     assert store.cycles.awaited(facts.at(4)).acts == 3
 
 
-def test_needs_have_a_history(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_needs_have_a_history(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Changes of needs are kept whole, also those that belong to no action."""
     outside = facts.needs(3).model_copy(update={"id": "n", "action_id": None, "cycle": None, "score": None})
     changes = [facts.needs(1), facts.needs(2), outside]
@@ -78,7 +81,7 @@ def test_needs_have_a_history(store: ExperienceStore, facts: Any, shared_events:
     assert store.charts.needs_history("echo", 2) == changes[1:]
 
 
-def test_components_have_figures(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_components_have_figures(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Per component and scorer: how often, mean, percentiles, errors, coverage over the last experiences."""
     shared_events(store, facts.weights())
     for n, value in enumerate((0.5, 0.25, None, 0.0), start=1):
@@ -97,7 +100,7 @@ def test_components_have_figures(store: ExperienceStore, facts: Any, shared_even
     assert store.charts.component_stats("echo", last=1)[0].mean == 0.0
 
 
-def test_a_status_has_simple_figures(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_status_has_simple_figures(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Mean total, coverage, incomplete ones and outcomes of the last experiences; None where there are none."""
     empty = store.charts.figures("echo")
     shared_events(store, facts.weights(), *facts.judged(1), *facts.judged(2), facts.act(3))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,8 +10,11 @@ from conch.experience import ExperienceStore
 from conch_schemas import Part
 from tests.store.contract.conftest import TOTAL
 
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts, Place
 
-def test_the_weight_set_before_the_act_is_the_acts(store: ExperienceStore, facts: Any, placed: Any) -> None:
+
+def test_the_weight_set_before_the_act_is_the_acts(store: ExperienceStore, facts: Facts, placed: Place) -> None:
     """Which weights count is decided by places in the stream, not by which was read first."""
     only_format = (Part(component="format", weight=1.0, range=(-1, 0.5), scorer="reward"),)
     by_place = [
@@ -30,14 +33,14 @@ def test_the_weight_set_before_the_act_is_the_acts(store: ExperienceStore, facts
     assert {part.weight for part in second.scores[1:]} == {0.0}
 
 
-def test_an_agents_weights_are_its_own(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_an_agents_weights_are_its_own(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """A weight set of one agent says nothing of another's acts."""
     shared_events(store, facts.weights(), *facts.judged(1, agent="delta"))
 
     assert store.cycles.pending("delta") == 1
 
 
-def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """Where no weight set was ever set, an act waits 30 s for one and is recorded incomplete: total 0, coverage 0."""
     shared_events(store, *facts.judged(1), now=facts.at(1))
     assert store.expire(facts.at(1, 29.0)) == ()
@@ -48,7 +51,7 @@ def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts
     assert {part.weight for part in experience.scores} == {0.0}
 
 
-def test_the_latest_version_of_a_scorer_counts(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_the_latest_version_of_a_scorer_counts(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """A later version of a score takes the place of the earlier, whichever comes last; an older one changes nothing."""
     shared_events(store, facts.weights(), *facts.judged(1))
     newer = facts.reward(1, facts.score("format", -1.0, version="10"), version="10")
@@ -64,7 +67,7 @@ def test_the_latest_version_of_a_scorer_counts(store: ExperienceStore, facts: An
 
 
 def test_scores_nobody_waits_for_stand_beside_with_weight_0(
-    store: ExperienceStore, facts: Any, shared_events: Any
+    store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """A component outside the weight set, or another scorer's claim on a part, is shown and pays nothing."""
     beside = (facts.score("joy", 1.0, "joy"), facts.score("needs", 1.0, "joy"))
@@ -81,7 +84,9 @@ def test_scores_nobody_waits_for_stand_beside_with_weight_0(
     ]
 
 
-def test_a_score_beside_that_comes_later_is_a_revision(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_score_beside_that_comes_later_is_a_revision(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
     """A backfilled score changes what is said of an act, not its total."""
     shared_events(store, facts.weights(), *facts.judged(1))
 
@@ -90,7 +95,9 @@ def test_a_score_beside_that_comes_later_is_a_revision(store: ExperienceStore, f
     assert (experience.revision, experience.total) == (2, pytest.approx(TOTAL))
 
 
-def test_a_value_outside_its_parts_range_is_an_error(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+def test_a_value_outside_its_parts_range_is_an_error(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
     """A scorer cannot pay more than its part's range by stating a wider one."""
     act, _, needs, novelty = facts.judged(1)
     greedy = facts.reward(

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 
+from conch_schemas import JsonObject
 from conch_services.dashboard.api import actions, exports, history, live
 from conch_services.dashboard.api.asked import answer, clear_query
 from conch_services.dashboard.api.problems import API_HANDLERS
@@ -42,7 +43,7 @@ def make_api(world: DashboardContext, checks: ChainChecks) -> FastAPI:
     return api
 
 
-def openapi() -> dict[str, Any]:
+def openapi() -> JsonObject:
     """The OpenAPI 3.1 document of the API, without a dashboard."""
     return _described(_routed())
 
@@ -54,7 +55,7 @@ def _routed() -> FastAPI:
     return api
 
 
-def _described(api: FastAPI) -> dict[str, Any]:
+def _described(api: FastAPI) -> JsonObject:
     """The OpenAPI 3.1 document."""
     described = get_openapi(
         title="Conch",
@@ -71,7 +72,7 @@ def _described(api: FastAPI) -> dict[str, Any]:
     return described | {"security": [{"token": []}]}
 
 
-def _with_public_names(described: dict[str, Any]) -> dict[str, Any]:
+def _with_public_names(described: JsonObject) -> JsonObject:
     """The document with the schemas of PUBLIC_NAMES and the references to them renamed."""
     schemas = described["components"]["schemas"]
     for ours, public in PUBLIC_NAMES.items():
@@ -90,11 +91,11 @@ def _with_public_names(described: dict[str, Any]) -> dict[str, Any]:
         name = reference.removeprefix(prefix)
         return prefix + PUBLIC_NAMES.get(name, name)
 
-    found: dict[str, Any] = renamed(described)
+    found: JsonObject = renamed(described)
     return found
 
 
-def _parameters(described: dict[str, Any]) -> dict[str, frozenset[str]]:
+def _parameters(described: JsonObject) -> dict[str, frozenset[str]]:
     """The names that a query may have, by path."""
     return {
         path: frozenset(

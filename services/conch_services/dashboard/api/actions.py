@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -185,9 +185,9 @@ async def _handed(
     world: DashboardContext,
     agent: str,
     verb: str,
-    body: dict[str, Any],
+    body: dict[str, object],
     otherwise: Callable[[], Awaitable[Event]] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The agent's reply, or `{}` where it does not run. Answers 404 for an unknown agent, 409 for one that does not run
     or refuses, 503 for one that does not answer."""
     name = await the_agent(world, agent)

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from conch.errors import BusError, CheckError, ConchError, FencedError, StoreError
 from conch.text import safe_text
+from conch_schemas import JsonObject
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.security.refusals import problem
 
@@ -29,7 +30,7 @@ _DESCRIPTIONS: Final = {
 }
 
 
-def responses(*more: int) -> dict[int | str, dict[str, Any]]:
+def responses(*more: int) -> dict[int | str, JsonObject]:
     """For the document: the problems that any request may meet, and these."""
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
     return {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -50,6 +50,33 @@ class ConsumerLine:
     latency: ConsumerLatency | None
 
 
+class _Reading(Protocol):
+    """A consumer and its position."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def seq(self) -> int:
+        """Everything up to this stream sequence is done."""
+
+    @property
+    def lag(self) -> int:
+        """Events that wait for it."""
+
+
+class _KnownBus(NamedTuple):
+    """The bus as the page shows it, before the dead letters and the disk are looked at."""
+
+    shown: Mapping[str, object]
+    """The template's variables."""
+    consumers: Sequence[_Reading]
+    warnings: Sequence[str]
+    last: int
+    """Last sequence of the stream."""
+
+
 class BusWatch:
     """Latencies and stream ends from earlier looks at the bus, for rates."""
 
@@ -87,7 +114,7 @@ def _watching(request: Request) -> BusWatch:
     return there
 
 
-async def _found(world: DashboardContext, watching: BusWatch) -> dict[str, Any]:
+async def _found(world: DashboardContext, watching: BusWatch) -> dict[str, object]:
     """Raises BusError, also where the bus takes too long."""
     try:
         async with asyncio.timeout(PATIENCE):
@@ -96,39 +123,41 @@ async def _found(world: DashboardContext, watching: BusWatch) -> dict[str, Any]:
         raise BusUnreachableError(f"the bus has not answered within {PATIENCE:g} s; it is asked again") from None
 
 
-async def _asked(world: DashboardContext, bus: Bus, watching: BusWatch) -> dict[str, Any]:
+async def _asked(world: DashboardContext, bus: Bus, watching: BusWatch) -> dict[str, object]:
     about = await _about(world, bus)
     latencies = await watching.latencies.look(bus)
     letters = [letter async for letter in open_dead_letters(bus)]
     again = {one.name: one.redelivered for one in await bus.readers()}
     rows = [
         ConsumerLine(
-            name=one["name"],
-            seq=one["seq"],
-            lag=one["lag"],
-            redelivered=again.get(one["name"]),
-            letters=sum(letter.consumer == one["name"] for letter in letters),
-            latency=_of(one["name"], latencies),
+            name=one.name,
+            seq=one.seq,
+            lag=one.lag,
+            redelivered=again.get(one.name),
+            letters=sum(letter.consumer == one.name for letter in letters),
+            latency=_of(one.name, latencies),
         )
-        for one in about["consumers"]
+        for one in about.consumers
     ]
     filling = (await asyncio.to_thread(disk_use, world.home.path)).warning
-    return about | {
-        "warnings": [*about["warnings"], *([f"{filling[0].upper()}{filling[1:]}."] if filling else [])],
+    return {
+        **about.shown,
+        "warnings": [*about.warnings, *([f"{filling[0].upper()}{filling[1:]}."] if filling else [])],
         "consumers": rows,
-        "rate": watching.rate(about["stream"]["last"]),
+        "rate": watching.rate(about.last),
         "letters": [dead_letter_row(letter) for letter in letters[-MAX_DEAD_LETTERS:]][::-1],
         "letter_count": len(letters),
         "keep": world.settings.bus.keep,
     }
 
 
-async def _about(world: DashboardContext, bus: Bus) -> dict[str, Any]:
+async def _about(world: DashboardContext, bus: Bus) -> _KnownBus:
     """`conch bus info`; of a bus without a server what it knows itself."""
     access = access_to(world.home, world.settings)
     if access is not None:
         async with Connection(access, name="conch-dashboard-info", connect_timeout=PATIENCE) as connection:
-            return (await survey(bus, connection, world.settings, access.shown)).document()
+            found = await survey(bus, connection, world.settings, access.shown)
+        return _KnownBus(found.document(), found.consumers, found.warnings, found.stream.last)
     state = await bus.state()
     stream = {
         "first": state.first,
@@ -142,15 +171,14 @@ async def _about(world: DashboardContext, bus: Bus) -> dict[str, Any]:
         "epoch": state.epoch,
     }
     held = (await look(bus, world.settings.bus.keep)).held
-    return {
+    shown: dict[str, object] = {
         "url": "in this process",
         "server": None,
         "stream": stream,
         "peers": [],
         "durability": world.settings.bus.durability,
-        "consumers": [{"name": one.name, "seq": one.seq, "lag": one.lag} for one in await standings(bus)],
-        "warnings": [one.sentence for one in held],
     }
+    return _KnownBus(shown, await standings(bus), [one.sentence for one in held], state.last)
 
 
 def _of(consumer: str, latencies: Mapping[str, ConsumerLatency]) -> ConsumerLatency | None:

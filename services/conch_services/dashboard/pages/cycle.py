@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -141,7 +140,7 @@ async def _unknown(request: Request, number: int, why: str, found: CycleHistory 
     return await page(request, "no_cycle.html", {"number": number, "why": why, "last": last}, status=404)
 
 
-def story(found: CycleHistory) -> dict[str, Any]:
+def story(found: CycleHistory) -> dict[str, object]:
     """The template's variables, for an experience or for an act that waits for its scores."""
     experience = found.experience
     told = experience or found.act

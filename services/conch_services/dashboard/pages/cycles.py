@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
@@ -57,7 +57,7 @@ async def cycles(request: Request) -> Response:
     listed = looked.found or CyclePage(0, (), ())
     rows = listed.found[:ROWS]
     more = {"agent": agent} if request.query_params.get("agent") else {}
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "why": looked.why,
         "broken": looked.broken,
         "wrong": wrong,
@@ -88,18 +88,18 @@ def look(reader: ExperienceReader, agent: str, filters: CycleFilter, before: int
 def filters_of(query: Mapping[str, str]) -> tuple[CycleFilter, dict[str, str], list[str]]:
     """(the filters of a query, what of it they were made from, sentences on what in it cannot be)."""
     given: dict[str, str] = {}
-    made: dict[str, Any] = {}
+    filters = CycleFilter()
     wrong: list[str] = []
     for name in CycleFilter.__dataclass_fields__:
         text = query.get(name, "").strip()
         if not text:
             continue
         try:
-            made[name] = _value(name, text)
+            filters = replace(filters, **{name: _value(name, text)})
             given[name] = text
         except ValueError:
             wrong.append(f"{_WORDS.get(name, name).capitalize()} cannot be “{text[:40]}”: {_wanted(name)}.")
-    return CycleFilter(**made), given, wrong
+    return filters, given, wrong
 
 
 def _value(name: str, text: str) -> Any:

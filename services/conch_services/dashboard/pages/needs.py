@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -124,7 +123,7 @@ def _largest(causes: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(causes.items(), key=lambda one: (-abs(one[1]), one[0]))[:CAUSES]
 
 
-async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[str, Any]]]:
+async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[str, object]]]:
     """The goals that are neither reached nor dropped, as `/needs` lists them; or why they are not known."""
     world = request.app.state.world
     told = await asked(kept(request, "recalled", FRESH_SECONDS).get(("goals", agent), lambda: _goals(world, agent)))
@@ -136,7 +135,7 @@ async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[st
 
 def _listed(
     told: QueryResult[dict[str, GoalHistory]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The goals, the newest first, with the best result of their checks in these cycles."""
     best: dict[str, float] = {}
     known = dict(told.found or {})
@@ -152,7 +151,7 @@ def _listed(
 
 def _data(
     shown: NeedsFigures | None, drives: Sequence[tuple[int, Drives]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The three charts over one axis of cycles: `{"cycles": […], "needs": {name: […]}, "drives": …, "goals": …}`."""
     history = shown.history if shown is not None else ()
     levels = {change.cycle: change.after for change in history if change.cycle is not None}

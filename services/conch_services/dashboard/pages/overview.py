@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -53,11 +52,14 @@ async def overview(request: Request) -> Response:
     past = looked.found or OverviewHistory()
     rows = [row(point) for point in past.points]
     said: QueryResult[Conversation] = await asked(_talk(world, agent))
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "why": looked.why,
         "broken": looked.broken,
         "past": past,
-        "lines": {of: list(dict.fromkeys(name for one in rows for name in one[of] or ())) for of in ("parts", "needs")},
+        "lines": {
+            "parts": list(dict.fromkeys(name for one in rows for name in one["parts"])),
+            "needs": list(dict.fromkeys(name for one in rows for name in one["needs"] or ())),
+        },
         "figures": key_figures(past.points),
         "actions": actions(past.points[-DISTRIBUTION:]),
         "alarms": await alarms(world, agent),
@@ -80,7 +82,7 @@ async def goals(request: Request) -> Response:
     return await page(request, "goals_card.html", await _goals(request, await agent_of(request)))
 
 
-async def _goals(request: Request, agent: str) -> dict[str, Any]:
+async def _goals(request: Request, agent: str) -> dict[str, object]:
     told = await active_goals(request, agent)
     return {"goals": told.found or (), "goals_why": told.why, "most_goals": GOALS}
 

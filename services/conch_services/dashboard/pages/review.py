@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -71,7 +70,7 @@ def _card(reader: ExperienceReader, agent: str, cycle: int) -> tuple[ExperienceR
     return None if found is None else (found, len(reader.chain.marks_of(agent, str(found.action_id))))
 
 
-def _drawn(card: tuple[ExperienceRecorded, int] | None) -> dict[str, Any]:
+def _drawn(card: tuple[ExperienceRecorded, int] | None) -> dict[str, object]:
     if card is None:
         return {"told": None, "fall": None, "marks": 0, "scored": 0, "parts": 0, "word": None, "scorers": ()}
     experience, marks = card

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, pstdev
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -40,7 +39,7 @@ SETS = 10
 class RewardFigures:
     """The figures of the page, from the history."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, object], ...]
     """Rows as in `conch reward list --json`, with `share`, `bit`, `strip`."""
     count: int
     """Number of cycles that were read."""
@@ -51,7 +50,7 @@ class RewardFigures:
     cycle_capped: int
     """Cycles with a total that was clipped to −1..1."""
     apart: tuple[Disagreement, ...]
-    sets: tuple[dict[str, Any], ...]
+    sets: tuple[dict[str, object], ...]
     position: int
     """The store's position on the stream."""
 
@@ -175,7 +174,7 @@ def _apart(scores: BackfillReader, agent: str, points: Sequence[ExperiencePoint]
     return sorted((one for one in compared if one.count), key=lambda one: -(one.apart or 0.0))
 
 
-def _sets(sets: Sequence[WeightsSet]) -> list[dict[str, Any]]:
+def _sets(sets: Sequence[WeightsSet]) -> list[dict[str, object]]:
     """The last weight sets, the newest first, each part with what it was in the set before."""
     shown = []
     for before, one in zip([None, *sets], sets, strict=False):

@@ -7,7 +7,7 @@ import json
 import platform
 import sqlite3
 import subprocess
-from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -71,15 +71,37 @@ def _in_force(world: DashboardContext, run: RunInfo | None) -> Config:
     return config_in_force(world.settings, read(Path(file) if file else None, world.home, {}))
 
 
-def _groups(shown: Config) -> list[tuple[str, str, list[dict[str, Any]]]]:
+@dataclass(frozen=True)
+class _SettingRow:
+    """A setting as the page shows it."""
+
+    key: str
+    """Its dotted path."""
+    value: str
+    origin: str
+    """Where its value comes from; `default` for one that is not set."""
+    about: str
+    """What it does, a sentence."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is not set."""
+        return self.origin == "default"
+
+
+def _groups(shown: Config) -> list[tuple[str, str, list[_SettingRow]]]:
     """(section, its sentence, its settings): what is of no section comes first, and in each what is no default."""
-    of: dict[str, list[dict[str, Any]]] = {}
+    of: dict[str, list[_SettingRow]] = {}
     for path, value in leaves(shown.settings):
         key = dotted(path)
-        row = {"key": key, "value": _words(value), "origin": shown.origins[key], "about": about(path)}
+        row = _SettingRow(key, _words(value), shown.origins[key], about(path))
         of.setdefault(_section(path), []).append(row)
     return [
-        (name, about((name,)) if name else "Of the agent as a whole.", sorted(of[name], key=_is_default))
+        (
+            name,
+            about((name,)) if name else "Of the agent as a whole.",
+            sorted(of[name], key=lambda row: row.origin == "default"),
+        )
         for name in sorted(of, key=lambda name: ["", *Settings.model_fields].index(name))
     ]
 
@@ -87,10 +109,6 @@ def _groups(shown: Config) -> list[tuple[str, str, list[dict[str, Any]]]]:
 def _section(path: KeyPath) -> str:
     """The section of a key; empty for a key without one. Goals are a section of their own."""
     return str(path[0]) if len(path) > 1 or path[0] == "goals" else ""
-
-
-def _is_default(row: Mapping[str, Any]) -> bool:
-    return bool(row["origin"] == "default")
 
 
 def _words(value: Any) -> str:

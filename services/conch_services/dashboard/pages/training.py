@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -93,7 +92,7 @@ async def _learnt(world: DashboardContext, agent: str) -> LearningProgress | Non
     return await asyncio.to_thread(learnt, world.home.agent_dir(agent) / MEMORY)
 
 
-def _data(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, Any]:
+def _data(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, object]:
     return {"cycles": [cycle for cycle, *_ in acted], "policies": curves(acted, policies)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -80,7 +79,7 @@ async def mark(request: Request) -> Response:
     return await page(request, "mark.html", told, 503 if found.broken else 200 if there["twins"] else 404)
 
 
-def _shown(check: ChainCheck | None, marks: MarksPage | None) -> dict[str, Any]:
+def _shown(check: ChainCheck | None, marks: MarksPage | None) -> dict[str, object]:
     newer = 0 if check is None or marks is None or marks.last is None else max(0, marks.last - check.last)
     problems = () if check is None else tuple(check.problems[:MOST_PROBLEMS])
     broken = frozenset(one.sequence for one in problems)
@@ -99,7 +98,7 @@ def _marks(reader: ExperienceReader, agent: str, before: int | None) -> MarksPag
     return MarksPage(tuple(reversed(rows)), last, position)
 
 
-def _mark(reader: ExperienceReader, agent: str, sequence: int) -> dict[str, Any]:
+def _mark(reader: ExperienceReader, agent: str, sequence: int) -> dict[str, object]:
     """The marks of this sequence (one, where all is well), and the sequences of those that they link to."""
     twins = []
     for one in reader.chain.marks(agent, sequence):

@@ -21,6 +21,7 @@ from conch_schemas import (
     GoalDropped,
     GoalReached,
     GoalSet,
+    JsonObject,
     MarkWitnessed,
     MessageReceived,
     MessageSent,
@@ -60,7 +61,7 @@ def frame(event: Event, seq: int) -> bytes | None:
     return b"id: %d\ndata: %s\n\n" % (seq, _encode(said))
 
 
-def told(event: Event) -> dict[str, Any] | None:
+def told(event: Event) -> JsonObject | None:
     """The values of an event that pages get beside its envelope; None: none."""
     tell = _TOLD.get(type(event))
     return None if tell is None else tell(event)
@@ -71,11 +72,11 @@ def _short(text: str) -> str:
     return flat if len(flat) <= WIDTH else flat[: WIDTH - 1] + "…"
 
 
-def _thought(event: ThoughtFormed) -> dict[str, Any]:
+def _thought(event: ThoughtFormed) -> JsonObject:
     return {"thought": _short(event.thought.text), "need": event.need, "ms": event.ms}
 
 
-def _taken(event: ActionTaken) -> dict[str, Any]:
+def _taken(event: ActionTaken) -> JsonObject:
     return {
         "action": action_words(event.action, 80),
         "skill": _short(event.action.skill),
@@ -86,7 +87,7 @@ def _taken(event: ActionTaken) -> dict[str, Any]:
     }
 
 
-def _recorded(event: ExperienceRecorded) -> dict[str, Any]:
+def _recorded(event: ExperienceRecorded) -> JsonObject:
     scored, parts = scored_of(event)
     return {
         "action": action_words(event.action, 80),
@@ -110,28 +111,28 @@ def _recorded(event: ExperienceRecorded) -> dict[str, Any]:
     }
 
 
-def _assigned(event: RewardAssigned) -> dict[str, Any]:
+def _assigned(event: RewardAssigned) -> JsonObject:
     return {
         "scorer": event.scorer,
         "scores": [{"component": one.component, "value": one.value, "status": one.status} for one in event.scores],
     }
 
 
-def _needs(event: NeedsChanged) -> dict[str, Any]:
+def _needs(event: NeedsChanged) -> JsonObject:
     return {"before": event.before, "after": event.after, "pressing": event.most_pressing}
 
 
-def _novelty(event: NoveltyMeasured) -> dict[str, Any]:
+def _novelty(event: NoveltyMeasured) -> JsonObject:
     drives = {name: getattr(event.drives, name) for name in Drives.model_fields}
     return {"drives": drives, "novelty": event.novelty, "entropy": event.entropy, "skill": _short(event.skill)}
 
 
-def _weights(event: WeightsSet) -> dict[str, Any]:
+def _weights(event: WeightsSet) -> JsonObject:
     parts = [{"component": one.component, "weight": one.weight, "role": one.role} for one in event.parts]
     return {"version": event.version, "parts": parts, "why": _short(event.why)}
 
 
-def _alarm(event: AlarmRaised) -> dict[str, Any]:
+def _alarm(event: AlarmRaised) -> JsonObject:
     return {
         "alarm": event.alarm,
         "component": event.component,
@@ -143,36 +144,36 @@ def _alarm(event: AlarmRaised) -> dict[str, Any]:
     }
 
 
-def _failed(event: ConsumerFailed) -> dict[str, Any]:
+def _failed(event: ConsumerFailed) -> JsonObject:
     return {"consumer": _short(event.consumer), "reason": _short(event.reason)}
 
 
-def _goal(event: GoalSet) -> dict[str, Any]:
+def _goal(event: GoalSet) -> JsonObject:
     return {"goal": _short(event.goal.id), "statement": _short(event.goal.statement)}
 
 
-def _goal_over(event: GoalReached | GoalDropped) -> dict[str, Any]:
+def _goal_over(event: GoalReached | GoalDropped) -> JsonObject:
     return {"goal": _short(event.goal)}
 
 
-def _message(event: MessageReceived | MessageSent) -> dict[str, Any]:
+def _message(event: MessageReceived | MessageSent) -> JsonObject:
     return {"text": _short(event.text)}
 
 
-def _mark(event: MarkWitnessed) -> dict[str, Any]:
+def _mark(event: MarkWitnessed) -> JsonObject:
     mark = event.mark
     return {"sequence": mark.sequence, "domain": _short(mark.domain), "origin": _short(mark.origin), "hash": mark.hash}
 
 
-def _progress(event: TaskProgressed) -> dict[str, Any]:
+def _progress(event: TaskProgressed) -> JsonObject:
     return {"terminal": event.terminal}
 
 
-def _reflected(event: CycleReflected) -> dict[str, Any] | None:
+def _reflected(event: CycleReflected) -> JsonObject | None:
     return {"reflection": _short(event.reflection)} if event.reflection else None
 
 
-_TOLD: Final[Mapping[type[Event], Callable[[Any], dict[str, Any] | None]]] = {
+_TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     ThoughtFormed: _thought,
     ActionTaken: _taken,
     ExperienceRecorded: _recorded,

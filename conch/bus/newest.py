@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from conch.bus.protocol import Bus, Delivery
 from conch.bus.subscription import decoded
+from conch.tasks import concurrently
 from conch_schemas import ContractViolationError, Event
-
-AT_ONCE = 64
-"""Subjects read concurrently."""
 
 
 async def newest(bus: Bus, subjects: Sequence[str]) -> list[tuple[int, Event | None]]:
@@ -18,9 +15,7 @@ async def newest(bus: Bus, subjects: Sequence[str]) -> list[tuple[int, Event | N
 
     The event is None where the bytes are no valid event: the consumers write dead letters for those.
     """
-    found: list[Delivery | None] = []
-    for start in range(0, len(subjects), AT_ONCE):
-        found += await asyncio.gather(*(bus.last(subject) for subject in subjects[start : start + AT_ONCE]))
+    found = await concurrently(bus.last, subjects)
     return [(delivery.seq, _event(delivery)) if delivery is not None else (0, None) for delivery in found]
 
 

@@ -5,7 +5,6 @@ Runs right after the server has started, before anything is read.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,11 +12,9 @@ from conch.bus import checkpoints
 from conch.bus.protocol import Bus, KeyValue, StreamState
 from conch.errors import ContractError, FencedError
 from conch.log import get_logger
+from conch.tasks import concurrently
 
 log = get_logger(__name__)
-
-AT_ONCE = 64
-"""Keys looked at side by side."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,8 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
     """
     stream = await bus.state()
     kept = [key for key in await bus.keys() if checkpoints.names_position(key)]
-    taken_back: list[str] = []
-    for start in range(0, len(kept), AT_ONCE):
-        some = kept[start : start + AT_ONCE]
-        taken = await asyncio.gather(*(_take_back(bus, key, stream) for key in some))
-        taken_back += [key for key, was in zip(some, taken, strict=True) if was]
+    taken = await concurrently(lambda key: _take_back(bus, key, stream), kept)
+    taken_back = [key for key, was in zip(kept, taken, strict=True) if was]
     another = bool(store_epoch) and store_epoch != stream.epoch
     same = bool(store_epoch) and not another
     found = Reconciliation(

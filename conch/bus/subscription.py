@@ -16,6 +16,7 @@ from typing import cast
 
 from conch.bus.protocol import Bus, Delivery, Reader
 from conch.log import get_logger
+from conch.tasks import background
 from conch_schemas import (
     MAX_EVENT_BYTES,
     STREAM_SUBJECTS,
@@ -331,9 +332,5 @@ async def shared_subscription(
     filters = STREAM_SUBJECTS if kinds is None else [subject_filter(kind) for kind in kinds]
     async with bus.follow(filters, after=last) as reader:
         shared_events = SharedSubscription(bus, last)
-        pumping = asyncio.create_task(shared_events._pump(reader), name="conch.feed")
-        try:
+        async with background(shared_events._pump(reader), name="conch.feed"):
             yield shared_events
-        finally:
-            pumping.cancel()
-            await asyncio.wait([pumping])

@@ -33,6 +33,7 @@ from conch.home import Home
 from conch.metrics import PLUGIN_METRICS
 from conch.processes import GRACE_SECONDS, messages, run_loop
 from conch.python_child import environment
+from conch.tasks import background
 from conch.text import instead
 from conch.trusted import refuse_writable, without_writable_programs
 
@@ -154,11 +155,8 @@ async def _alone(
             else:
                 [running] = builtin(context, [name], members)
             say(f"{running.name} reads; Ctrl-C ends it")
-            introducing = asyncio.create_task(introduce([running], _report), name="conch.introduce")
-            try:
+            async with background(introduce([running], _report), name="conch.introduce"):
                 await host(shared_events, [running], stop, _report)
-            finally:
-                introducing.cancel()
     except asyncio.CancelledError:
         raise ConchError(f"{name} was ended with work in hand, which is done again when {name} runs next") from None
     if running.down:

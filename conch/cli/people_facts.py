@@ -12,6 +12,7 @@ from conch.config import Settings
 from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
 from conch.requests import handed_over
+from conch.tasks import OwnedTasks
 from conch_schemas import Event
 
 if TYPE_CHECKING:
@@ -80,14 +81,10 @@ async def following(
     bus: Bus, filters: Sequence[str], *, after: int, home: Home | None
 ) -> AsyncGenerator[Sequence[Delivery], None]:
     """Events as they come, those behind `after` first; until the home's run ends, without a home endlessly."""
-    async with bus.follow(filters, after=after) as reader:
-        getting: asyncio.Future[Sequence[Delivery]] = asyncio.ensure_future(reader.get())
-        try:
-            while home is None or home.running() is not None or getting.done():
-                await asyncio.wait({getting}, timeout=POLL_SECONDS)
-                if getting.done():
-                    yield getting.result()
-                    getting = asyncio.ensure_future(reader.get())
-        finally:
-            getting.cancel()
-            await asyncio.gather(getting, return_exceptions=True)
+    async with bus.follow(filters, after=after) as reader, OwnedTasks() as tasks:
+        getting = tasks.start(reader.get(), name="conch.follow")
+        while home is None or home.running() is not None or getting.done():
+            await asyncio.wait({getting}, timeout=POLL_SECONDS)
+            if getting.done():
+                yield getting.result()
+                getting = tasks.start(reader.get(), name="conch.follow")

@@ -21,6 +21,7 @@ from conch.consumer.plugins import PAGE, builtin_services
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
 from conch.processes import run_loop
+from conch.tasks import background, race
 
 LOOK_SECONDS = 0.25
 """Seconds between two checks for another bus."""
@@ -84,14 +85,7 @@ async def _serve(common: CommonOptions, settings: Settings, home: Home) -> None:
         if settings.ui.port is None and urlsplit(address).port != UI_PORT and not common.json:
             say(f"port {UI_PORT} is taken, so the page is at another one (--port names one)")
         _tell(common, settings, home, address, prefix="page ")
-        following = asyncio.create_task(_follow(display, settings, home), name="conch.ui.follow")
-        stopping = asyncio.create_task(stop.wait(), name="conch.ui.stop")
-        await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (following, stopping):
-            task.cancel()
-        for ended in await asyncio.gather(following, stopping, return_exceptions=True):
-            if isinstance(ended, Exception):
-                raise ended
+        await race({"conch.ui.follow": _follow(display, settings, home), "conch.ui.stop": stop.wait()})
 
 
 async def _follow(display: DisplayService, settings: Settings, home: Home) -> None:
@@ -122,9 +116,6 @@ async def _attached(display: DisplayService, settings: Settings, home: Home, acc
     async with (
         JetStreamBus(access, name="conch-ui", max_bytes=-1, strict=strict) as bus,
         shared_subscription(bus) as shared_events,
+        background(look(), name="conch.ui.look"),
     ):
-        looking = asyncio.create_task(look(), name="conch.ui.look")
-        try:
-            await display.show(shared_events, over)
-        finally:
-            looking.cancel()
+        await display.show(shared_events, over)

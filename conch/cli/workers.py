@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from conch.errors import ConchError
 from conch.processes import ChildRecord
 from conch.python_child import environment, python_command
 from conch.retry import MOST_RESTARTS
+from conch.tasks import race
 
 
 def run_workers(name: str, workers: int, common: CommonOptions, rules: Sequence[Path]) -> None:
@@ -81,20 +83,19 @@ async def _worker(name: str, command: Sequence[str], stop: asyncio.Event, hurry:
         if not watched.died(how):
             raise ConchError(f"worker {name} died {MOST_RESTARTS} times in a minute ({how})")
         warn(f"worker {name} died ({how}) and is started again")
-        await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=watched.backoff())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(watched.backoff()):
+                await stop.wait()
 
 
 async def _until_ended(process: asyncio.subprocess.Process, stop: asyncio.Event, hurry: asyncio.Event) -> int:
     """Its exit status. At `stop` it is asked to end, at `hurry` once more: then it does so at once."""
-    ending = asyncio.ensure_future(process.wait())
     for event in (stop, hurry):
-        asked = asyncio.ensure_future(event.wait())
-        await asyncio.wait({asked, ending}, return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
-        if ending.done():
+        await race({"conch.worker.end": process.wait(), "conch.worker.stop": event.wait()})
+        if process.returncode is not None:
             break
         process.send_signal(signal.SIGTERM)
-    return await ending
+    return await process.wait()
 
 
 def _dies_with_us() -> None:

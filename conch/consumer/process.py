@@ -29,6 +29,7 @@ from conch.experience import store_path
 from conch.metrics import PLUGIN_METRICS, keep_reporting
 from conch.processes import BUS_SECONDS, ChildProcessLink, messages, run_child
 from conch.rules import DeclaredRule, RuleInfo
+from conch.tasks import OwnedTasks
 from conch_schemas import STREAM_SUBJECTS, agent_filter
 
 SWITCH_SECONDS = 0.0005
@@ -110,6 +111,7 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> N
         shared_subscription(bus) as shared_events,
         joined(bus, _names(child), _worker(child)) as members,
         AsyncExitStack() as stack,
+        OwnedTasks() as beside,
     ):
         begin = await weighed(bus, child.spec.agents[0])
         context = ServiceContext(child.settings, child.home, child.report, begin, child.spec.since)
@@ -135,27 +137,21 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> N
                 messages.ChangeRules[PluginRow],
                 lambda command: want([one for one in command.rules if isinstance(one, RuleInfo)]),
             )
-        beside = [
-            asyncio.create_task(_finish(bus, running, child.spec.agents, finish, stop), name="conch.finish"),
-            asyncio.create_task(introduce(running, child.report), name="conch.introduce"),
-        ]
+        beside.start(_finish(bus, running, child.spec.agents, finish, stop), name="conch.finish")
+        beside.start(introduce(running, child.report), name="conch.introduce")
         if any(isinstance(one, ConsumerInfo) for one in child.spec.plugins):
-            beside.append(asyncio.create_task(keep_reporting(child.report), name="conch.metrics.report"))
+            beside.start(keep_reporting(child.report), name="conch.metrics.report")
         else:
             child.on(messages.ShowPluginMetrics, lambda told: PLUGIN_METRICS.take(told.process, told.metrics))
         if child.spec.keeps:
             keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
-            beside.append(asyncio.create_task(keeping, name="conch.keep"))
-        try:
-            if changing is None:
-                await host(shared_events, running, stop, child.report)
-            else:
-                ours = [one for one in running if one.worker is None]
-                await host(shared_events, ours, stop, child.report, changing.obey)
-            await stop.wait()  # the stream is trimmed where no consumer is left, too
-        finally:
-            for task in beside:
-                task.cancel()
+            beside.start(keeping, name="conch.keep")
+        if changing is None:
+            await host(shared_events, running, stop, child.report)
+        else:
+            ours = [one for one in running if one.worker is None]
+            await host(shared_events, ours, stop, child.report, changing.obey)
+        await stop.wait()  # the stream is trimmed where no consumer is left, too
 
 
 def _names(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> list[str]:

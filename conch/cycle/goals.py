@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 
 from conch.cycle.state.memory import ActiveGoal
+from conch.tasks import concurrently
 from conch.tools import CheckResult, ToolContext, run_check
 from conch_schemas import GoalCheck, GoalOutcome
 
@@ -62,15 +62,10 @@ class GoalBaseline:
 
 
 async def _measure(goals: Sequence[ActiveGoal], context: ToolContext) -> list[CheckResult]:
-    if not goals:
-        return []
-    room = asyncio.Semaphore(CHECKS_AT_ONCE)
-
     async def one(active: ActiveGoal) -> CheckResult:
-        async with room:
-            return await run_check(active.goal.check, context.workspace, context.sandbox, context.settings.timeout)
+        return await run_check(active.goal.check, context.workspace, context.sandbox, context.settings.timeout)
 
-    return await asyncio.gather(*(one(active) for active in goals))
+    return await concurrently(one, goals, at_once=CHECKS_AT_ONCE)
 
 
 def _said(active: ActiveGoal, outcome: GoalOutcome, measure: float, detail: str) -> GoalCheck:

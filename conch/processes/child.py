@@ -15,6 +15,7 @@ from conch.errors import ConchError, ContractError
 from conch.log import get_logger
 from conch.processes import messages
 from conch.processes.line import PipeMessage, decode_line, kind_of
+from conch.tasks import background
 from conch.telemetry import configure
 
 log = get_logger(__name__)
@@ -152,12 +153,5 @@ def innermost(error: BaseException) -> BaseException:
 
 
 async def _live(child: ChildProcessLink[StartT], live: Callable[[ChildProcessLink[StartT]], Awaitable[None]]) -> None:
-    beside = [
-        asyncio.create_task(child.obey(), name="conch.orders"),
-        asyncio.create_task(child.beat(), name="conch.heartbeat"),
-    ]
-    try:
+    async with background(child.obey(), name="conch.orders"), background(child.beat(), name="conch.heartbeat"):
         await live(child)
-    finally:
-        for task in beside:
-            task.cancel()

@@ -26,6 +26,7 @@ from conch.processes.child import HEARTBEAT_SECONDS
 from conch.processes.silence import LOOK_SECONDS, Unresponsiveness, is_stopped
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.retry import MOST_RESTARTS, PROCESS, Restarts
+from conch.tasks import background, cancel_and_wait
 
 log = get_logger(__name__)
 
@@ -217,11 +218,8 @@ class ChildProcess:
         self.watched.state = "up"
         self._changed()
         response = Responsiveness(self.watched, BEGIN_SECONDS, self._changed, self._tell)
-        looking = asyncio.create_task(response.keep_looking(), name=f"{self.watched.name}.response")
-        try:
+        async with background(response.keep_looking(), name=f"{self.watched.name}.response"):
             await self._read(process.stdout, response)
-        finally:
-            looking.cancel()
         status = await process.wait()
         self._process = None
         return status
@@ -348,17 +346,14 @@ async def served(server: EmbeddedServer) -> AsyncIterator[None]:
 
     try:
         await start_server(server, watched, changed=lambda: None)
-        keeping = asyncio.create_task(keep(), name=SERVER)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if keeping.done():
-                own.uncancel()
-                await keeping
-            raise
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+        async with background(keep(), name=SERVER) as keeping:
+            try:
+                yield
+            except asyncio.CancelledError:
+                if keeping.done():
+                    own.uncancel()
+                    await keeping
+                raise
     finally:
         await server.stop()
 
@@ -385,8 +380,7 @@ async def ended(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
         _, late = await asyncio.wait(tasks, timeout=seconds)
         for task in late:
             log.warning("process.killed", task=task.get_name())
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*late)
 
 
 def first_fatal(children: Sequence[ChildProcess]) -> ConchError | None:

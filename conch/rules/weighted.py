@@ -111,9 +111,9 @@ async def score_batch(
         for place in waiting:
             scored[place] = await compute_weighted_reward(trajectories[place], rules, config)
 
-    async with asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as group:
         for number in range(min(at_once, len(trajectories))):
-            tasks.create_task(work(), name=f"conch.score_batch.{number}")
+            group.create_task(work(), name=f"conch.score_batch.{number}")
     whole = [one for one in scored if one is not None]
     rewards = [one.total for one in whole]
     if aggregation == "normalize_then_sum":

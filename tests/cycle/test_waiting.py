@@ -11,10 +11,9 @@ import pytest
 from conch.bus import MemoryBus
 from conch.cycle import model_retry
 from conch.cycle.control import Control
-from conch.cycle.hosting.host import beside
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.state.memory import HOUR
-from conch.errors import FencedError, ModelError
+from conch.errors import ModelError
 from conch.minds import ScriptEnded
 from conch_schemas import ActionTaken, CycleReflected, ThoughtFormed, Usage
 
@@ -365,21 +364,3 @@ def test_the_state_is_the_trouble_that_still_holds() -> None:
     control.resume()
 
     assert said == ["running", "paused", "mind", "bus", "mind", "paused", "running", "stopping"]
-
-
-async def test_a_task_that_breaks_beside_the_work_ends_it_as_itself() -> None:
-    """The reader's error is not wrapped, and the work is not left behind."""
-    ended: list[bool] = []
-
-    async def work() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(True)
-
-    async def breaks() -> None:
-        raise FencedError("another copy")
-
-    with pytest.raises(FencedError, match="another copy"):
-        await beside(work(), breaks())
-    assert ended == [True]

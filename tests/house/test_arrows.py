@@ -28,6 +28,7 @@ FLOORS = [
         "retry",
         "rules",
         "run_info",
+        "tasks",
         "telemetry",
         "text",
         "uptime",

@@ -28,6 +28,7 @@ from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState,
 from conch.errors import BusError, BusUnreachableError, FencedError
 from conch.log import get_logger
 from conch.retry import BUS_REQUEST
+from conch.tasks import OwnedTasks
 from conch_schemas import STREAM_SUBJECTS, JsonObject
 
 log = get_logger(__name__)
@@ -284,31 +285,26 @@ class JetStreamBus:
     @asynccontextmanager
     async def serve(self, subject: str, respond: Responder) -> AsyncIterator[None]:
         """Answer requests on `subject` while entered."""
-
-        answering: set[asyncio.Task[None]] = set()
         room = asyncio.Semaphore(ANSWERS)
+        async with OwnedTasks() as answering:
 
-        async def asked(message: Msg) -> None:  # nats-py waits for it before the next one: the work is a task
-            if message.reply.startswith("$JS.ACK."):
-                return  # an event: a reader can have it delivered to any subject
-            await room.acquire()
-            task = asyncio.create_task(self._answer(respond, message), name=f"conch.bus.answer.{subject}")
-            answering.add(task)
-            task.add_done_callback(answering.discard)
-            task.add_done_callback(lambda _: room.release())
+            async def asked(message: Msg) -> None:  # nats-py waits for it before the next one: the work is a task
+                if message.reply.startswith("$JS.ACK."):
+                    return  # an event: a reader can have it delivered to any subject
+                await room.acquire()
+                task = answering.start(self._answer(respond, message), name=f"conch.bus.answer.{subject}")
+                task.add_done_callback(lambda _: room.release())
 
-        subscription = await self._connection.client.subscribe(subject, cb=asked)
-        try:
-            # Once entered, requests arrive and are answered. Not nats-py's flush: it fails where the server dies
-            # meanwhile, and on Python 3.11 it swallows a cancellation that comes with the reply.
-            await self._connection.api("INFO")
-            yield
-            await self._unsubscribe(subscription)
-            await asyncio.gather(*answering)
-        finally:
-            for task in answering:
-                task.cancel()
-            await self._unsubscribe(subscription)
+            subscription = await self._connection.client.subscribe(subject, cb=asked)
+            try:
+                # Once entered, requests arrive and are answered. Not nats-py's flush: it fails where the server dies
+                # meanwhile, and on Python 3.11 it swallows a cancellation that comes with the reply.
+                await self._connection.api("INFO")
+                yield
+            finally:
+                await self._unsubscribe(subscription)
+            if answering.running:
+                await asyncio.wait(answering.running)
 
     async def _answer(self, respond: Responder, message: Msg) -> None:
         reply = headers = b""

@@ -32,6 +32,7 @@ from conch.bus.jetstream.wire import Take, WireParser, frame, read_headers
 from conch.errors import BusError, BusUnreachableError, ConchError
 from conch.log import get_logger
 from conch.retry import BUS_REQUEST
+from conch.tasks import OwnedTasks, background
 from conch_schemas import JsonObject
 
 log = get_logger(__name__)
@@ -179,6 +180,7 @@ class Connection:
         self._refusals = 0
         self._deaf: set[str] = set()
         """Subjects that this user has no permission to subscribe to."""
+        self._tasks = OwnedTasks()
         self._watchdog: asyncio.Task[None] | None = None
         self.on_loss: set[Callable[[], None]] = set()
         self.on_reconnect: set[Callable[[], None]] = set()
@@ -202,8 +204,11 @@ class Connection:
         )
         try:
             # With -1, Client.connect retries an unreachable address for ever, so the first attempt is bounded.
-            async with asyncio.timeout(self._connect_timeout):
-                await asyncio.create_task(connecting, name="conch.bus.connect")  # see `_connect_to_server`
+            async with (
+                asyncio.timeout(self._connect_timeout),
+                background(connecting, name="conch.bus.connect") as attempt,  # see `_connect_to_server`
+            ):
+                await attempt
         except BusUnreachableError:
             await self._close()
             raise
@@ -216,7 +221,7 @@ class Connection:
         await self._listen()
         self.refusal = ""  # left over from another server of the cluster
         self._up.set()
-        self._watchdog = asyncio.create_task(self._watch(), name="conch.bus.watchdog")
+        self._watchdog = self._tasks.start(self._watch(), name="conch.bus.watchdog")
         return self
 
     async def _listen(self) -> None:
@@ -438,4 +443,5 @@ class Connection:
                 await self.client.force_reconnect()
             elif self.client.is_reconnecting and returning is not None and returning.done():
                 log.warning("bus.reconnecting_died", url=self._shown)
-                self.client._reconnection_task = asyncio.create_task(self.client._attempt_reconnect())
+                again = self._tasks.start(self.client._attempt_reconnect(), name="conch.bus.reconnect")
+                self.client._reconnection_task = again  # nats-py cancels it when it closes

@@ -25,6 +25,7 @@ from conch.bus.protocol import OutgoingMessage, Stored
 from conch.errors import BusError
 from conch.log import get_logger
 from conch.retry import BUS_PUBLISH
+from conch.tasks import OwnedTasks
 from conch_schemas import JsonObject
 
 log = get_logger(__name__)
@@ -99,7 +100,7 @@ class Publisher:
         """Consecutive refusals by a server without room."""
         self._hold: asyncio.TimerHandle | None = None
         self._resuming: asyncio.Task[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._tasks = OwnedTasks()
         self._closed = self._scheduled = False
         self._why = "the bus was left"
         self.seen = 0
@@ -112,14 +113,14 @@ class Publisher:
         self._connection.on_loss.add(self._lost)
         self._connection.on_reconnect.add(self._resume)
         self._connection.on_denied.add(self._denied)
-        self._watching = asyncio.create_task(self._watch(), name="conch.bus.overdue")
+        self._tasks.start(self._watch(), name="conch.bus.overdue")
 
     def close(self) -> None:
         """Give up what is not acknowledged: its callers get BusError. A second call does nothing."""
         self._closed = True
-        for task in (self._watching, self._resuming, self._hold):
-            if task is not None:
-                task.cancel()
+        self._tasks.cancel()
+        if self._hold is not None:
+            self._hold.cancel()
         self._take_back()
         for item in self._waiting:
             self._fail(item, BusError(self._why))
@@ -368,7 +369,7 @@ class Publisher:
     def _resume(self) -> None:
         """Go on after a reconnect."""
         if not self._closed and self._resuming is None:
-            self._resuming = asyncio.create_task(self._look_and_send(), name="conch.bus.resume")
+            self._resuming = self._tasks.start(self._look_and_send(), name="conch.bus.resume")
 
     async def _look_and_send(self) -> None:
         failures = 0

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, open_bus, open_store, warn
 from conch.errors import UsageError
 from conch.experience import ExperienceReader, ScoredSince
+from conch.tasks import background
 
 if TYPE_CHECKING:
     from conch.bus import Bus
@@ -78,12 +79,10 @@ class RecordedHistory:
 
         Raises StoreError, BusError. Cancelled, it ends the consumers in order.
         """
-        watching = asyncio.create_task(self._watch(upto, told), name="conch.history")
-        try:
-            return await self._host() if self.alone else await watching
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+        if not self.alone:
+            return await self._watch(upto, told)
+        async with background(self._watch(upto, told), name="conch.history"):
+            return await self._host()
 
     async def _watch(self, upto: int, told: Callable[[float], None]) -> bool:
         epoch, loop = (await self.bus.state()).epoch, asyncio.get_running_loop()

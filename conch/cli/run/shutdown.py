@@ -12,6 +12,7 @@ from typing import Any
 from conch.config import Settings
 from conch.errors import ConchError
 from conch.processes import GRACE_SECONDS, ChildProcess, ended, first_fatal
+from conch.tasks import background
 
 STOP_SECONDS = 5.0
 """Time, after a request to stop, for what was done to be scored and recorded; the rest is at the next start."""
@@ -86,13 +87,10 @@ async def _finished(several: Sequence[WatchedTask], stop: asyncio.Event, *, inte
     """Return when these have handled all events, or when a stop is requested."""
     for kept in several:
         kept.child.finish()
-    stopping = asyncio.create_task(stop.wait(), name="conch.stop")
     waiting: set[asyncio.Task[Any]] = {kept.living for kept in several}
-    try:
+    async with background(stop.wait(), name="conch.stop") as stopping:
         while waiting and not (interruptible and stop.is_set()):
             done, _ = await asyncio.wait(
                 {*waiting, stopping} if interruptible else waiting, return_when=asyncio.FIRST_COMPLETED
             )
             waiting -= done
-    finally:
-        stopping.cancel()

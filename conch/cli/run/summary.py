@@ -9,6 +9,7 @@ from conch.bus import Bus, newest
 from conch.cli.run.output import RunOutput
 from conch.consumer.group import signs
 from conch.errors import ConchError
+from conch.tasks import background
 from conch_schemas import ActionTaken, AlarmRaised, subject_filter
 
 LOOK_SECONDS = 2.5
@@ -38,21 +39,19 @@ async def all_told(
     alarm = 0
     async for delivery in bus.read([subject_filter(AlarmRaised, agents[0] if len(agents) == 1 else "*")], after=after):
         alarm = delivery.seq
-    ends = {
-        asyncio.create_task(run_output.told(cycles, alarm), name="conch.told"),
-        asyncio.create_task(stop.wait(), name="conch.stop"),
-    }
     try:
-        async with asyncio.timeout(MOMENT if here else seconds):
+        async with (
+            asyncio.timeout(MOMENT if here else seconds),
+            background(run_output.told(cycles, alarm), name="conch.told") as telling,
+            background(stop.wait(), name="conch.stop") as stopping,
+        ):
             seen: dict[str, int] = {}
             while here or (found := await signs(bus, "store")) != seen:
-                if (await asyncio.wait(ends, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED))[0]:
+                await asyncio.wait((telling, stopping), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if telling.done() or stopping.done():
                     return
                 if not here:
                     seen = found
     except TimeoutError:
         if not here:
             raise ConchError("not every experience was recorded: see conch status where the store runs") from None
-    finally:
-        for task in ends:
-            task.cancel()

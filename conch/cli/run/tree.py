@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import signal
 from collections.abc import Sequence
@@ -42,6 +41,7 @@ from conch.processes import (
     start_server,
 )
 from conch.retry import MOST_RESTARTS
+from conch.tasks import OwnedTasks, background, cancel_and_wait, concurrently
 from conch.values import in_force
 
 PAGE_NICE = 5
@@ -81,41 +81,43 @@ class ProcessTree:
         agent = self._child("agent", "conch.cycle.hosting.process", lasts=False)
         consumers = self._child(CONSUMERS, "conch.consumer.process")
         server: EmbeddedServer | None = None
-        tasks: list[asyncio.Task[Any]] = []
+        tasks = OwnedTasks()
         try:
-            await asyncio.gather(agent.begin(), consumers.begin())  # they import while the rest is made ready
-            discovering = asyncio.create_task(asyncio.to_thread(found, self._rules, state.skipped, state.settings))
+            await concurrently(ChildProcess.begin, [agent, consumers])  # they import while the rest is made ready
+            discover = asyncio.to_thread(found, self._rules, state.skipped, state.settings)
+            discovering = tasks.start(discover, name="conch.discover")
             state.settings = ready(state.home, state.settings, common, several=len(state.agents) > 1)
             await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
             end_stale_sandboxes(state.workspaces)
+            keeping: list[asyncio.Task[Any]] = []
             if state.settings.bus.url is None:
                 server = embedded_server(state.home, state.settings, listens=True)
                 watched = ChildRecord(SERVER)
                 state.watched.insert(0, watched)
                 await start_server(server, watched, changed=lambda: None)  # there is no address to write down yet
-                tasks.append(asyncio.create_task(keep_server(server, watched, self._reports.write_down), name=SERVER))
+                keeping.append(tasks.start(keep_server(server, watched, self._reports.write_down), name=SERVER))
             state.embedded = server is not None
             settings = state.settings.bus
             state.access = server.access if server is not None else Access.of(settings)
             state.listener = server.listener if server is not None else None
             state.looked = await discovering
             state.found = together(state.looked, reserved(state.settings), state.settings)
-            await self._with_bus(agent, consumers, tasks)
+            await self._with_bus(agent, consumers, tasks, keeping)
         finally:
             children = {child.watched.name for child in state.children}
-            await ended([task for task in tasks if task.get_name() in children], 0.0)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(*(child.gone() for child in state.children))
+            await ended([task for task in tasks.running if task.get_name() in children], 0.0)
+            await tasks.close()
+            await concurrently(ChildProcess.gone, state.children)
             end_stale_sandboxes(state.workspaces)
             if server is not None:
                 await server.stop()
             state.home.run_file.unlink(missing_ok=True)
 
-    async def _with_bus(self, agent: ChildProcess, consumers: ChildProcess, tasks: list[asyncio.Task[Any]]) -> None:
+    async def _with_bus(
+        self, agent: ChildProcess, consumers: ChildProcess, tasks: OwnedTasks, keeping: Sequence[asyncio.Task[Any]]
+    ) -> None:
         from conch.bus.jetstream import JetStreamBus
         from conch.cli.common import stream_bytes
         from conch.experience import store_path
@@ -150,13 +152,14 @@ class ProcessTree:
             report_plugins(self._run_output, state.settings, state.found)
             end = (await bus.state()).last
             state.since = end
-            printing = asyncio.create_task(self._run_output.cycles(bus, end), name="conch.print")
-            start = asyncio.create_task
+            start = tasks.start
+            printing = start(self._run_output.cycles(bus, end), name="conch.print")
             [bus_watched] = [one for one in state.watched if one.name == SERVER] or [
                 ChildRecord(f"the bus at {state.access.shown}")
             ]
             response = Responsiveness(bus_watched, SILENT_SECONDS, self._reports.write_down, self._run_output.warn)
-            tasks += [
+            watching: list[asyncio.Task[Any]] = [
+                *keeping,
                 printing,
                 start(keep_asking(bus, response), name="conch.bus.heartbeat"),
                 start(response.keep_looking(), name="conch.bus.response"),
@@ -170,14 +173,14 @@ class ProcessTree:
             page = [WatchedTask(child, start(child.live(self._specs.page), name=PAGE)) for child in self._pages()]
             named = state.settings.ui.port is not None
             tree = RunningChildren(WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named)
-            tasks += [*(kept.living for kept in tree.scoring), acting]
+            watching += [*(kept.living for kept in tree.scoring), acting]
             if state.reloads:
                 renewed = functools.partial(self._renew, bus, identities, consumers)
-                tasks.append(start(keep_reloading(state.looked, renewed), name="conch.reload"))
+                watching.append(start(keep_reloading(state.looked, renewed), name="conch.reload"))
             waiting = PendingScores(self._run_output, store)
             if "store" in state.wanted_builtin():
-                tasks.append(start(waiting.keep_saying(), name="conch.waiting"))
-            await self._until_over(tree, tasks)
+                watching.append(start(waiting.keep_saying(), name="conch.waiting"))
+            await self._until_over(tree, watching)
             waiting.anew()
             if state.page is None:  # nobody has seen it: a short run does not wait for it to begin
                 for kept in page:
@@ -191,9 +194,9 @@ class ProcessTree:
                 await all_told(bus, self._run_output, state.agents, end, self._stop, seconds=seconds, here=here)
             await asyncio.sleep(0)
             self._run_output.report_states()
-            printing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await printing
+            await cancel_and_wait(printing)
+            if not printing.cancelled():
+                printing.result()
             if counted and state.failed:
                 raise next(iter(state.failed.values()))
 
@@ -213,10 +216,9 @@ class ProcessTree:
 
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Return when the agent has ended, a stop was requested, or a child cannot go on."""
-        stopping = asyncio.create_task(self._stop.wait(), name="conch.stop")
         acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
-        watching: set[asyncio.Task[Any]] = {*tasks, stopping}
-        try:
+        async with background(self._stop.wait(), name="conch.stop") as stopping:
+            watching: set[asyncio.Task[Any]] = {*tasks, stopping}
             while True:
                 done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
                 for task in done - {*living, stopping}:
@@ -228,8 +230,6 @@ class ProcessTree:
                 for task in done:
                     watching.discard(task)
                     self._report_down(task.get_name())
-        finally:
-            stopping.cancel()
 
     def _report_down(self, name: str) -> None:
         [child] = [child for child in self._state.children if child.watched.name == name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -22,6 +21,7 @@ from conch.cli.watch.source import PictureSource
 from conch.cli.watch.story import CycleScreen, HelpScreen
 from conch.config import Settings
 from conch.home import Home
+from conch.tasks import background
 
 T = TypeVar("T")
 
@@ -46,12 +46,8 @@ async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
     source = PictureSource(home, settings, WatchPicture(names))
     app = WatchApp(source)
     end_with_terminal(app.exit)
-    following = asyncio.create_task(source.follow(), name="conch.watch")
-    try:
+    async with background(source.follow(), name="conch.watch"):
         await app.run_async()
-    finally:
-        following.cancel()
-        await asyncio.wait([following])
 
 
 class _KeyedTable(DataTable[Text]):

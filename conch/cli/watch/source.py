@@ -17,6 +17,7 @@ from conch.errors import BusError, ConchError, StoreError
 from conch.experience import ExperienceReader
 from conch.home import Home
 from conch.requests import ask
+from conch.tasks import background
 from conch.text import safe_text
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
 
@@ -75,26 +76,21 @@ class PictureSource:
         async with (
             JetStreamBus(access, name="conch-watch", strict=strict) as bus,
             shared_subscription(bus, KINDS) as shared_events,
+            background(self._read(shared_events), name="conch.watch.read") as reading,
+            background(self._ask_again(bus), name="conch.watch.ask") as asking,
         ):
             self._bus = bus
             self._ask.set()
-            tasks = [
-                asyncio.create_task(self._read(shared_events), name="conch.watch.read"),
-                asyncio.create_task(self._ask_again(bus), name="conch.watch.ask"),
-            ]
             try:
                 while self._access() == access:
                     away = bus.refusal or "the bus does not answer; it is asked again and again"
                     self.picture.change(trouble="" if bus.connected else away)
-                    await asyncio.wait(tasks, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                    for task in tasks:
+                    await asyncio.wait((reading, asking), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    for task in (reading, asking):
                         if task.done():
                             task.result()  # neither ends but by an error
             finally:
                 self._bus = None
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
 
     async def _read(self, shared_events: SharedSubscription) -> None:
         after = await self._begin(shared_events)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conch.bus import CLEARED, Bus, PositionRecord, StreamState, keys_of, position_consumer, position_key
 from conch.errors import ContractError, FencedError
+from conch.tasks import concurrently
 from conch_schemas import STREAM_SUBJECTS, Event, type_filter
 
 
@@ -29,13 +29,13 @@ async def standings(bus: Bus) -> list[ReaderLag]:
     """
     stream = await bus.state()
     names = [name for key in await bus.keys() if (name := position_consumer(key)) is not None]
-    entries = await asyncio.gather(*(bus.get(position_key(name)) for name in names))
+    entries = await concurrently(lambda name: bus.get(position_key(name)), names)
     told = {
         name: entry.value
         for name, entry in zip(names, entries, strict=True)
         if entry is not None and entry.value  # empty: it was reset, or forgotten
     }
-    found = await asyncio.gather(*(_standing(bus, stream, name, value) for name, value in told.items()))
+    found = await concurrently(lambda one: _standing(bus, stream, *one), told.items())
     durable = [ReaderLag(one.name, one.acknowledged, one.pending) for one in await bus.readers()]
     return sorted([*found, *(one for one in durable if one.name not in told)], key=lambda one: one.name)
 

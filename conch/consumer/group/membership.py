@@ -16,6 +16,7 @@ from conch.bus import CLEARED, Bus, KeyValue, WorkerRecord, worker_key, worker_n
 from conch.consumer.group.position import EVERYTHING
 from conch.errors import BusError, ContractError, FencedError
 from conch.log import get_logger
+from conch.tasks import background, concurrently
 
 log = get_logger(__name__)
 
@@ -102,7 +103,7 @@ class Membership:
         keys = {worker for worker in workers if worker is not None and worker != self.name}
         # Workers that left are checked rarely: their keys stay in the bucket.
         names = sorted(keys if self._looks % SELDOM == 0 else keys - self._left)
-        entries = await asyncio.gather(*(self._bus.get(worker_key(name)) for name in names))
+        entries = await concurrently(lambda name: self._bus.get(worker_key(name)), names)
         for name, entry in zip(names, entries, strict=True):
             if entry is None or not entry.value:
                 self._others.pop(name, None)
@@ -176,12 +177,10 @@ async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) 
     members = Membership(bus, name or own_name())
     members.consumers |= set(consumers)
     await members.beat()
-    beating = asyncio.create_task(_beat(members), name="conch.members")
     try:
-        yield members
+        async with background(_beat(members), name="conch.members"):
+            yield members
     finally:
-        beating.cancel()
-        await asyncio.wait([beating])
         if bus.connected:
             await members.leave()
 

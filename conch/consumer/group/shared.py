@@ -9,6 +9,7 @@ fences the old owner in case it is still alive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import fields
 
 from conch.bus import SharedSubscription
@@ -19,6 +20,7 @@ from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, FencedError
 from conch.log import get_logger
+from conch.tasks import background, race
 
 log = get_logger(__name__)
 
@@ -68,13 +70,8 @@ class SharedConsumer:
         try:
             while not stop.is_set():
                 # In a task of its own: a task group that fails as it is cancelled raises the failure alone.
-                holding = asyncio.create_task(self._hold(stop), name=f"conch.{self.name}.hold")
-                try:
+                async with background(self._hold(stop), name=f"conch.{self.name}.hold") as holding:
                     await asyncio.wait([holding])
-                except asyncio.CancelledError:
-                    holding.cancel()
-                    await asyncio.gather(holding, return_exceptions=True)
-                    raise
                 await holding
         finally:
             self._members.consumers.discard(self.name)
@@ -118,7 +115,9 @@ class SharedConsumer:
         """Set `over` when this worker is to stop, other partitions fall to it, or one that it waits for is free."""
         members = self._members
         while not stop.is_set():
-            await _first(stop, members.changed, seconds=HANDOVER_SECONDS if held != wanted else None)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HANDOVER_SECONDS if held != wanted else None):
+                    await race({"conch.share.stop": stop.wait(), "conch.share.changed": members.changed.wait()})
             members.changed.clear()
             if self._wanted() != wanted:
                 break
@@ -135,13 +134,3 @@ def _sum(one: ConsumerCounts, other: ConsumerCounts) -> ConsumerCounts:
     return ConsumerCounts(
         **{field.name: getattr(one, field.name) + getattr(other, field.name) for field in fields(ConsumerCounts)}
     )
-
-
-async def _first(*events: asyncio.Event, seconds: float | None) -> None:
-    """Wait until one of them is set, or the time is over."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for one in waiting:
-            one.cancel()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from conch.bus import Bus, KeyValue, StateRecord, state_agent, state_key
 from conch.errors import ContractError
 from conch.rewards.watch import CONSUMER, WatchState
-
-AT_ONCE = 64
-"""States that are asked for side by side."""
+from conch.tasks import concurrently
 
 
 async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
@@ -18,13 +15,9 @@ async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
 
     Agents that were never watched, and those with a state of another version, are left out. Raises BusError.
     """
-    found: dict[str, WatchState] = {}
-    for start in range(0, len(agents), AT_ONCE):
-        some = agents[start : start + AT_ONCE]
-        entries = await asyncio.gather(*(bus.get(state_key(CONSUMER, agent)) for agent in some))
-        states = {agent: _state(entry) for agent, entry in zip(some, entries, strict=True)}
-        found |= {agent: state for agent, state in states.items() if state is not None}
-    return found
+    entries = await concurrently(lambda agent: bus.get(state_key(CONSUMER, agent)), agents)
+    states = {agent: _state(entry) for agent, entry in zip(agents, entries, strict=True)}
+    return {agent: state for agent, state in states.items() if state is not None}
 
 
 async def watched_agents(bus: Bus) -> list[str]:

@@ -25,6 +25,7 @@ from typing import Self
 from conch.config.model import is_loopback
 from conch.errors import ConchError
 from conch.log import get_logger
+from conch.tasks import OwnedTasks
 
 log = get_logger(__name__)
 
@@ -117,6 +118,7 @@ class HttpServer:
         host, port = listening.getsockname()[:2]
         self._is_open = not is_loopback(host)
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self._tasks = OwnedTasks()
         self._open: dict[asyncio.Task[None], None] = {}
         """One task a connection, the oldest first."""
 
@@ -127,10 +129,7 @@ class HttpServer:
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
         await _turns()  # a connection that was just accepted is not among the open ones yet
-        tasks = list(self._open)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         await _turns()  # the loop may end with the endpoint: by then the sockets are closed
         await self._server.wait_closed()
 
@@ -139,7 +138,7 @@ class HttpServer:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.cancel()
-        task = asyncio.create_task(self._exchange(reader, writer), name="conch.endpoint.request")
+        task = self._tasks.start(self._exchange(reader, writer), name="conch.endpoint.request")
         self._open[task] = None
         # Not in the task itself: one that is cancelled before its first step runs no `finally`.
         task.add_done_callback(partial(self._over, writer))

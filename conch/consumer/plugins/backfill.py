@@ -25,6 +25,7 @@ from conch.experience import BackfillReader, CycleReader, ExperienceReader, Reco
 from conch.folds import evolve
 from conch.judge import Judge
 from conch.rules import RuleInfo
+from conch.tasks import background
 from conch_schemas import (
     ActionTaken,
     RewardAssigned,
@@ -225,8 +226,7 @@ class _ScorePublisher:
         """Publish available scores at intervals. At the end: all of them, unless stopped, or those before the act that
         raised."""
         said: list[RewardAssigned] = []
-        scoring = asyncio.create_task(worker.score(page, said.append), name="conch.rescore.score")
-        try:
+        async with background(worker.score(page, said.append), name="conch.rescore.score") as scoring:
             while not scoring.done():
                 await asyncio.wait((scoring, stopping), timeout=PUBLISH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if stopping.done():
@@ -237,9 +237,6 @@ class _ScorePublisher:
                     await self._publish(ready)
             if said:
                 await self._publish(said)
-        finally:
-            scoring.cancel()
-            await asyncio.gather(scoring, return_exceptions=True)
         if not scoring.cancelled():
             scoring.result()
 

@@ -39,6 +39,7 @@ from conch.processes import (
 )
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.rules import RuleInfo
+from conch.tasks import OwnedTasks
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
 
@@ -79,7 +80,7 @@ class RuleWorker:
         self._rule = self._next = rule
         self._timeout, self._memory_mib = timeout, memory_mib
         self._process: asyncio.subprocess.Process | None = None
-        self._hearing: asyncio.Task[None] | None = None
+        self._hearing = OwnedTasks()
         self._mark = ""
         self._walls: tuple[str, ...] | None = None
         """The command that makes the process's own namespace; None: there is none."""
@@ -190,7 +191,7 @@ class RuleWorker:
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
         )
         assert self._process.stderr is not None
-        self._hearing = asyncio.create_task(self._hear(self._process.stderr), name=f"conch.{self._rule.name}.hear")
+        self._hearing.start(self._hear(self._process.stderr), name=f"conch.{self._rule.name}.hear")
         one = self._rule
         task = RuleTask(origin=one.origin, name=one.name, text=one.text, memory_mib=self._memory_mib)
         try:
@@ -252,9 +253,7 @@ class RuleWorker:
     async def close(self) -> None:
         """End the process and all that it started. A second call does nothing."""
         process, self._process = self._process, None
-        hearing, self._hearing = self._hearing, None
-        if hearing is not None:
-            hearing.cancel()
+        self._hearing.cancel()
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -30,6 +30,7 @@ from conch.processes import (
     decode_line,
 )
 from conch.rules import DeclaredRule
+from conch.tasks import cancel_and_wait
 from conch_schemas import ActionTaken, decode
 
 MOST_LEFT = 64
@@ -101,10 +102,7 @@ async def _awaited(result: Any) -> Any:
     try:
         return await result
     finally:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await cancel_and_wait(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
 
 def _left_running() -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from conch.consumer.runtime.context import RuntimeContext
 from conch.consumer.runtime.in_flight import InFlightBatches
 from conch.errors import FencedError
+from conch.tasks import concurrently
 from conch.uptime import uptime
 
 SNAPSHOT_SECONDS = 1.0
@@ -18,8 +19,6 @@ SNAPSHOT_SHARE, SNAPSHOT_LONGEST = 0.05, 30.0
 """Most of the time that may be spent on it: with many agents it is done more seldom, in seconds at most so seldom."""
 MAX_AGENT_QUEUES = 10_000
 """Agents that are known at once, and the states of folds with them."""
-STATES_AT_ONCE = 64
-"""States that are on their way to the bucket."""
 
 
 class OvertakenError(FencedError):
@@ -70,8 +69,7 @@ class Snapshots:
             if states and not await self._in_flight_batches.landed():
                 return
             try:
-                for first in range(0, len(states), STATES_AT_ONCE):
-                    await asyncio.gather(*(context.save(*one) for one in states[first : first + STATES_AT_ONCE]))
+                await concurrently(lambda one: context.save(*one), states)
             except FencedError:
                 if await context.position.is_held():
                     raise OvertakenError(

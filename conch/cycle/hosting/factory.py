@@ -22,6 +22,7 @@ from conch.errors import HomeError
 from conch.home import Home
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
+from conch.tasks import OwnedTasks
 from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox, device_tools
 from conch.workspace import WorkspaceTemplate
 
@@ -68,7 +69,8 @@ class AgentFactory:
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
         self._counts: list[CycleCount] = []
-        self._copies: asyncio.Future[WorkspaceTemplate] | None = None
+        self._tasks = OwnedTasks()
+        self._copies: asyncio.Task[WorkspaceTemplate] | None = None
         self.agent_runner = [self._host(number, spec) for number, spec in enumerate(child.spec.agents)]
         self.dormant_agents = {
             name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec.resting.items()
@@ -78,6 +80,7 @@ class AgentFactory:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._tasks.close()
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()
@@ -142,7 +145,7 @@ class AgentFactory:
     async def _furnish(self, workspace: Path) -> None:
         """Fill a workspace that does not exist yet. Raises HomeError."""
         if self._copies is None:
-            self._copies = asyncio.ensure_future(asyncio.to_thread(WorkspaceTemplate.make))
+            self._copies = self._tasks.start(asyncio.to_thread(WorkspaceTemplate.make), name="conch.agents.template")
         try:
             copies = await asyncio.shield(self._copies)
             await asyncio.to_thread(copies.into, workspace)

@@ -9,9 +9,8 @@ that agent and reports it; where both read each other's events, both stop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 from conch.bus import SharedSubscription, StreamSubscription
 from conch.cycle.hosting.commands import AgentCommands
@@ -22,6 +21,7 @@ from conch.cycle.state.recover import LIVED_KINDS, RecoveredAgent, RecoveryStart
 from conch.errors import ConchError
 from conch.log import get_logger
 from conch.processes import innermost
+from conch.tasks import race
 from conch_schemas import control_subject
 
 log = get_logger(__name__)
@@ -66,7 +66,13 @@ class AgentHost:
                 await stack.enter_async_context(self._bus.serve(subject, AgentCommands(self.agent_runner, one).answer))
             dormant_agents = [one for one in self._heard.values() if isinstance(one, DormantAgent)]
             checkpoints = CheckpointSchedule(self._bus, subscription, list(self.agent_runner.values()), dormant_agents)
-            await beside(self._lives(), self._read(subscription, checkpoints), checkpoints.keep())
+            await race(
+                {
+                    "conch.agents": self._lives(),
+                    "conch.agents.read": self._read(subscription, checkpoints),
+                    "conch.agents.checkpoints": checkpoints.keep(),
+                }
+            )
             await checkpoints.finish()
         [first, *others] = self.agent_runner.values()
         if not others and first.broken is not None:
@@ -128,16 +134,3 @@ def _begun(one: AgentRunner, at: RecoveredAgent | ConchError) -> None:
     if isinstance(at, ConchError):
         raise at
     one.begin(at)
-
-
-async def beside(work: Coroutine[Any, Any, None], *endless: Coroutine[Any, Any, None]) -> None:
-    """Run `work` beside endless tasks. Where one of these fails, its own error is raised. Leaves no task behind."""
-    tasks = [asyncio.create_task(one, name="conch.agents") for one in (work, *endless)]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,13 +12,12 @@ from typing import Protocol
 
 from conch.bus import Bus, StreamSubscription
 from conch.cycle.state.recover import RecoveredAgent
+from conch.tasks import concurrently
 
 HEARD = 70
 """Events received, of any agent, between two checkpoints: some 10 cycles."""
 SECONDS = 5.0
 """Most seconds between two checkpoints while events are received."""
-AT_ONCE = 64
-"""Memories written concurrently at the end."""
 
 
 class Checkpointed(Protocol):
@@ -75,9 +74,7 @@ class CheckpointSchedule:
 
     async def finish(self) -> None:
         """Write all of them, at an orderly end."""
-        everybody = (*self._agent_runners, *self._dormant_agents)
-        for start in range(0, len(everybody), AT_ONCE):
-            await asyncio.gather(*(self._save(one) for one in everybody[start : start + AT_ONCE]))
+        await concurrently(self._save, (*self._agent_runners, *self._dormant_agents))
 
     async def _turn(self) -> None:
         await self._news.wait()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from conch.bus import MAX_BYTES, Bus, KeyValue, MemoryRecord, ReceivedEvent, memory_key
 from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, AgentMemory, remember
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch.log import get_logger
+from conch.tasks import concurrently
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -25,8 +26,6 @@ log = get_logger(__name__)
 
 LIVED_KINDS: tuple[type[Event], ...] = (*OWN_KINDS, *MEASURED_KINDS, ExperienceRecorded)
 """The events that a memory and its mind use: the agent's own, measurements, experiences."""
-AT_ONCE = 64
-"""Checkpoints read concurrently."""
 FEW = 8
 """Most agents for which the reader filters by agent; with more, all agents' events are read and others' skipped."""
 
@@ -82,7 +81,8 @@ async def recover_all(bus: Bus, origins: Mapping[str, RecoveryStart]) -> dict[st
     """
     state = await bus.state()
     found: dict[str, RecoveredAgent | ConchError] = {}
-    for agent, entry in zip(origins, await _entries(bus, [memory_key(agent) for agent in origins]), strict=True):
+    entries = await concurrently(lambda agent: bus.get(memory_key(agent)), origins)
+    for agent, entry in zip(origins, entries, strict=True):
         at = RecoveredAgent(AgentMemory(), end=state.last, read=0, epoch=state.epoch, revision=0)
         if entry is None and origins[agent].rests:
             continue
@@ -100,23 +100,14 @@ async def recover_all(bus: Bus, origins: Mapping[str, RecoveryStart]) -> dict[st
     return found
 
 
-async def _entries(bus: Bus, keys: Sequence[str]) -> list[KeyValue | None]:
-    found: list[KeyValue | None] = []
-    for start in range(0, len(keys), AT_ONCE):
-        found += await asyncio.gather(*(bus.get(key) for key in keys[start : start + AT_ONCE]))
-    return found
-
-
 async def _pass_over_idle(bus: Bus, dormant_agents: Mapping[str, RecoveredAgent | ConchError]) -> None:
     """Move agents without new events to the stream's end, however old their checkpoints are."""
     behind = [
         (agent, at) for agent, at in dormant_agents.items() if isinstance(at, RecoveredAgent) and at.read < at.end
     ]
-    for start in range(0, len(behind), AT_ONCE):
-        some = behind[start : start + AT_ONCE]
-        counted = await asyncio.gather(*(bus.count([agent_filter(agent)], after=at.read) for agent, at in some))
-        for (_, at), count in zip(some, counted, strict=True):
-            at.read = at.read if count else at.end
+    counted = await concurrently(lambda one: bus.count([agent_filter(one[0])], after=one[1].read), behind)
+    for (_, at), count in zip(behind, counted, strict=True):
+        at.read = at.read if count else at.end
 
 
 def _begun(at: RecoveredAgent, agent: str, origin: RecoveryStart, entry: KeyValue | None) -> RecoveredAgent:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from conch.errors import ToolError
+from conch.tasks import uninterrupted
 from conch.tools.isolation.bubblewrap import INSIDE
 from conch.tools.repository_guard.planted import find, repositories, set_aside
 from conch.tools.repository_guard.repository import WorkspaceRepository, relink
@@ -16,30 +17,24 @@ class GitGuard:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace.resolve()
-        self._opening: asyncio.Task[tuple[WorkspaceRepository, frozenset[bytes]]] | None = None
+        self._opened: tuple[WorkspaceRepository, frozenset[bytes]] | None = None
 
     async def begin(self) -> list[str]:
         """Options for bubblewrap: mounts over the workspace. Raises ToolError or OSError as
-        `WorkspaceRepository.open`."""
-        self._opening = asyncio.create_task(asyncio.to_thread(self._open))
-        repository, _ = await asyncio.shield(self._opening)
-        return repository.mounts(INSIDE)
+        `WorkspaceRepository.open`. Cancelled, it waits for what it has begun, so that `end` can undo it."""
+        await uninterrupted(asyncio.to_thread(self._open), name="conch.tool.guard.begin")
+        assert self._opened is not None
+        return self._opened[0].mounts(INSIDE)
 
     async def end(self) -> list[str]:
-        """What was not kept, each in a few words; nothing where `begin` failed."""
-        if self._opening is None:
+        """What was not kept, each in a few words; nothing where `begin` failed. Cancelled, it does its work first."""
+        if self._opened is None:
             return []
-        return await asyncio.shield(asyncio.create_task(self._end(self._opening)))
+        return await uninterrupted(asyncio.to_thread(self._settle, *self._opened), name="conch.tool.guard.end")
 
-    def _open(self) -> tuple[WorkspaceRepository, frozenset[bytes]]:
+    def _open(self) -> None:
         before = frozenset(one.digest for one in find(repositories(self._workspace)))
-        return WorkspaceRepository.open(self._workspace), before
-
-    async def _end(self, opening: asyncio.Task[tuple[WorkspaceRepository, frozenset[bytes]]]) -> list[str]:
-        await asyncio.wait([opening])
-        if opening.exception() is not None:
-            return []
-        return await asyncio.to_thread(self._settle, *opening.result())
+        self._opened = WorkspaceRepository.open(self._workspace), before
 
     def _settle(self, repository: WorkspaceRepository, before: frozenset[bytes]) -> list[str]:
         try:

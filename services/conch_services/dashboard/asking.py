@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from starlette.requests import Request
 
 from conch.errors import CheckError, ConchError, NoStoreError, StoreError
+from conch.tasks import OwnedTasks
 from conch.text import safe_text
 
 T = TypeVar("T")
@@ -43,15 +44,16 @@ class AnswerCache(Generic[T]):
     Failures are not cached. A request that is cancelled while the answer is computed leaves it to the others.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, tasks: OwnedTasks) -> None:
+        """`tasks`: the owner of what makes the answers."""
+        self._seconds, self._tasks = seconds, tasks
         self._made: dict[Hashable, tuple[float, asyncio.Task[T]]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The answer to `key`, made by `make` where none is kept. Raises what that raises."""
         begun, task = self._made.get(key, (0.0, None))
         if task is None or (task.done() and (time.monotonic() - begun > self._seconds or _failed(task))):
-            task = asyncio.create_task(make(), name="conch.dashboard.asked")
+            task = self._tasks.start(make(), name="conch.dashboard.asked")
             self._made.pop(key, None)
             self._made[key] = (time.monotonic(), task)
             while len(self._made) > MOST_KEPT:
@@ -64,7 +66,7 @@ def kept(request: Request, name: str, seconds: float) -> AnswerCache[Any]:
     there: dict[str, AnswerCache[Any]] | None = getattr(request.app.state, "kept", None)
     if there is None:
         there = request.app.state.kept = {}
-    return there.setdefault(name, AnswerCache(seconds))
+    return there.setdefault(name, AnswerCache(seconds, request.app.state.world.tasks))
 
 
 def _failed(task: asyncio.Task[Any]) -> bool:

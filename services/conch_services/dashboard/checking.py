@@ -79,7 +79,7 @@ class ChainChecks:
         known = self._last.pop(agent, None)
         if known is None or not known.running:
             known = ChainCheck(agent, last)
-            known.task = asyncio.create_task(self._made(known), name="conch.dashboard.verify")
+            known.task = self._world.tasks.start(self._made(known), name="conch.dashboard.verify")
         self._last[agent] = known
         idle = [name for name, one in self._last.items() if not one.running]
         for name in idle[: max(0, len(self._last) - MOST_AGENTS)]:

@@ -19,6 +19,7 @@ from conch.errors import ConchError
 from conch.home import Home
 from conch.log import get_logger
 from conch.processes import PageServed, innermost
+from conch.tasks import background, race
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol
@@ -69,20 +70,18 @@ class DashboardService:
         Raises BusError when the bus refuses the reading.
         """
         self._world.shared_events = shared_events
-        following = asyncio.create_task(self._world.hub.follow(shared_events), name="conch.dashboard.follow")
-        stopping = asyncio.create_task(stop.wait(), name="conch.dashboard.stop")
         try:
-            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if following.done():
-                await following
+            await race(
+                {
+                    "conch.dashboard.follow": self._world.hub.follow(shared_events),
+                    "conch.dashboard.stop": stop.wait(),
+                }
+            )
         except ExceptionGroup as failed:
             raise innermost(failed) from None
         finally:
             self._world.shared_events = None
             self._world.hub.say(ALONE)
-            for task in (following, stopping):
-                task.cancel()
-            await asyncio.gather(following, stopping, return_exceptions=True)
 
     def say(self, state: str) -> None:
         """Tell the pages in a sentence why they follow no bus."""
@@ -112,17 +111,17 @@ class DashboardService:
                 timeout_graceful_shutdown=1,
             )
             server = _Server(config)
-            serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
-            log.info("dashboard.serving", address=self.address)
-            try:
-                with login_tokens.shown_at(called(self._settings, self.address)):
-                    yield
-            finally:
-                self._world.hub.close()
-                server.should_exit = True
-                await asyncio.gather(serving, return_exceptions=True)
-                self._world.close()
-                self.address = None
+            async with background(server.serve(sockets=[listening]), name="conch.dashboard.serve") as serving:
+                log.info("dashboard.serving", address=self.address)
+                try:
+                    with login_tokens.shown_at(called(self._settings, self.address)):
+                        yield
+                finally:
+                    self._world.hub.close()
+                    server.should_exit = True
+                    await asyncio.wait([serving])
+                    self._world.close()
+                    self.address = None
 
 
 class _Server(uvicorn.Server):

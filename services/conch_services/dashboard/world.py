@@ -15,6 +15,7 @@ from conch.config import Settings
 from conch.errors import BusUnreachableError, NoStoreError, StoreError
 from conch.experience import ExperienceReader, SqliteReader, store_path
 from conch.home import Home
+from conch.tasks import OwnedTasks
 from conch_services.dashboard.stream.hub import LiveHub
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ class DashboardContext:
     hub: LiveHub = field(default_factory=LiveHub)
     shared_events: SharedSubscription | None = None
     """The bus, while there is one."""
+    tasks: OwnedTasks = field(default_factory=OwnedTasks)
+    """What outlasts the request that began it, since others wait for it, too."""
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="conch.history")
@@ -73,7 +76,8 @@ class DashboardContext:
             raise
 
     def close(self) -> None:
-        """Let go of the store. Twice is once."""
+        """Cancel the tasks, let go of the store. A second call does nothing."""
+        self.tasks.cancel()
         self._pool.shutdown()
         for reader in self._open:
             reader.close()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from conch.config.model import ActuatorSettings
 from conch.errors import ToolError
 from conch.log import get_logger
+from conch.tasks import background
 from conch.tools import payload_of
 from conch_schemas import JsonObject
 from conch_services.mqtt.wire import BrokerConnection, BrokerLostError, BrokerRefusalError
@@ -73,20 +74,18 @@ class Actuators:
     async def _sent(self, wire: BrokerConnection, actuator: ActuatorSettings, payload: str, seconds: float) -> bool:
         """Whether the broker acknowledged it in time, and before the connection ended."""
         expires = None if actuator.retain else seconds  # a device that sleeps must not get it long after
-        publishing = asyncio.ensure_future(
-            wire.publish(actuator.topic, payload.encode(), retain=actuator.retain, expires=expires)
-        )
-        over, ending = self._over, asyncio.ensure_future(self._over.wait())
-        try:
+        publish = wire.publish(actuator.topic, payload.encode(), retain=actuator.retain, expires=expires)
+        over = self._over
+        async with (
+            background(publish, name="conch.devices.publish") as publishing,
+            background(over.wait(), name="conch.devices.over") as ending,
+        ):
             await asyncio.wait({publishing, ending}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not publishing.done():
                 over.set()
                 return False
             publishing.result()
             return True
-        finally:
-            publishing.cancel()
-            ending.cancel()
 
 
 def _asked(data: bytes) -> tuple[str, str, float]:

@@ -17,6 +17,7 @@ from conch.errors import UsageError
 from conch.home import Home
 from conch.log import get_logger
 from conch.processes import ConsumerWaits
+from conch.tasks import race
 from conch.tools import ACTUATE
 from conch_schemas import PolicySet, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
@@ -58,17 +59,13 @@ class InboundService:
         async with AsyncExitStack() as stack:
             if self._edge.actuators:
                 await stack.enter_async_context(shared_events.bus.serve(ACTUATE, self._actuators.answer))
-            saying = asyncio.create_task(self._say(shared_events.bus), name="conch.devices.say")
-            linked = asyncio.create_task(self._link.keep(self._live), name="conch.devices.link")
-            stopped = asyncio.create_task(stop.wait(), name="conch.devices.stop")
-            try:
-                done, _ = await asyncio.wait({saying, linked, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-            finally:
-                for task in (saying, linked, stopped):
-                    task.cancel()
-                await asyncio.wait({saying, linked, stopped})
+            await race(
+                {
+                    "conch.devices.say": self._say(shared_events.bus),
+                    "conch.devices.link": self._link.keep(self._live),
+                    "conch.devices.stop": stop.wait(),
+                }
+            )
         refused = {f"{sense}/{reason}": count for (sense, reason), count in self._senses.refused.items()}
         log.info("devices.stopped", refused=refused, **vars(self.tally))
 

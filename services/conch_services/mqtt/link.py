@@ -11,7 +11,8 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiomqtt
@@ -20,6 +21,7 @@ from aiomqtt.exceptions import MqttConnectError
 from conch.config.model import EdgeSettings
 from conch.log import get_logger
 from conch.retry import BROKER
+from conch.tasks import race, uninterrupted
 from conch_services.mqtt.wire import ANSWER_SECONDS, BrokerClient, BrokerConnection, BrokerLostError, Heard, words
 
 log = get_logger(__name__)
@@ -79,7 +81,7 @@ class BrokerLink:
     def _secure(self) -> bool:
         return self._url.scheme == "mqtts"
 
-    async def keep(self, live: Callable[[BrokerConnection], Awaitable[None]]) -> None:
+    async def keep(self, live: Callable[[BrokerConnection], Coroutine[Any, Any, None]]) -> None:
         """Connect and `live` with the connection; whenever it is lost `live` is cancelled, and called with the next.
 
         Returns when `live` does, with the connection closed in order: no last will. Raises what `live` raises, except
@@ -99,23 +101,17 @@ class BrokerLink:
             failures = 1 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
             await asyncio.sleep(BROKER.after(failures))
 
-    async def _once(self, live: Callable[[BrokerConnection], Awaitable[None]]) -> None:
+    async def _once(self, live: Callable[[BrokerConnection], Coroutine[Any, Any, None]]) -> None:
         client = await self._connect()
-        living = asyncio.ensure_future(live(BrokerConnection(client, self._proven)))
-        losing = asyncio.ensure_future(client.lost())
+        connection = BrokerConnection(client, self._proven)
         try:
-            await asyncio.wait([living, losing], return_when=asyncio.FIRST_COMPLETED)
-            if living.done():
-                living.result()
-            else:
-                raise BrokerLostError(self._lost(losing.result()))
+            why: str | None = await race({"conch.mqtt.live": live(connection), "conch.mqtt.lost": client.lost()})
+            if why is not None:
+                raise BrokerLostError(self._lost(why))
             await client.leave()
         except aiomqtt.MqttError as error:
             raise BrokerLostError(self._lost(error)) from None
         finally:
-            for task in (living, losing):
-                task.cancel()
-            await asyncio.wait([living, losing])
             await client.drop()
 
     def _lost(self, why: object) -> str:
@@ -146,14 +142,12 @@ class BrokerLink:
             raise BrokerLostError(
                 f"edge.tls of the MQTT broker {self.address} cannot be used: {words(error)}"
             ) from None
-        entering = asyncio.ensure_future(client.__aenter__())
         try:
-            await asyncio.shield(entering)
+            await uninterrupted(client.__aenter__(), name="conch.mqtt.connect")  # by paho, in a thread that must end
         except aiomqtt.MqttError as error:
             await client.drop()
             raise BrokerLostError(self._why(error, answered=client.answered)) from None
         except asyncio.CancelledError:
-            await asyncio.wait([entering])  # paho connects in a thread that nothing interrupts
             await client.drop()
             raise
         return client

@@ -13,7 +13,6 @@ import json
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import aiomqtt
 
@@ -24,6 +23,7 @@ from conch.consumer.runtime import ConsumerCounts
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
 from conch.processes import ConsumerWaits
+from conch.tasks import OwnedTasks
 from conch_schemas import EVENTS, ContractViolationError, type_of
 from conch_services.mqtt.discovery import RetainedMessage
 from conch_services.mqtt.link import BrokerLink
@@ -166,30 +166,25 @@ class MqttService:
             self._settled(self._waiting[0])
         first, begun = next(iter(self._waiting), None), time.monotonic()
         handed: asyncio.Queue[_InFlightFact] = asyncio.Queue()
-        tasks: list[asyncio.Task[Any]] = [
-            asyncio.create_task(self._hand(wire, handed), name="conch.mqtt.hand"),
-            asyncio.create_task(self._settle(handed), name="conch.mqtt.settle"),
-            asyncio.create_task(self._statuses(wire), name="conch.mqtt.statuses"),
-        ]
-        stopped: asyncio.Task[Any] = asyncio.create_task(self._stop.wait(), name="conch.mqtt.stop")
         try:
-            await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()  # none of them ends but by an error
-            tasks[0].cancel()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_SECONDS):
-                    await handed.join()
-                    await asyncio.wait([await self._keep(wire, retained) for retained in self._presence.farewell()])
+            async with OwnedTasks() as tasks:
+                handing = tasks.start(self._hand(wire, handed), name="conch.mqtt.hand")
+                settling = tasks.start(self._settle(handed), name="conch.mqtt.settle")
+                telling = tasks.start(self._statuses(wire), name="conch.mqtt.statuses")
+                stopped = tasks.start(self._stop.wait(), name="conch.mqtt.stop")
+                await asyncio.wait([handing, settling, telling, stopped], return_when=asyncio.FIRST_COMPLETED)
+                for task in (handing, settling, telling):
+                    if task.done():
+                        task.result()  # none of them ends but by an error
+                handing.cancel()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_SECONDS):
+                        await handed.join()
+                        await asyncio.wait([await self._keep(wire, retained) for retained in self._presence.farewell()])
         except asyncio.CancelledError:
             same = first is not None and self._waiting and self._waiting[0] is first
             self._breaks = self._breaks + 1 if same and time.monotonic() - begun < SOON_SECONDS else 0
             raise
-        finally:
-            for task in (*tasks, stopped):
-                task.cancel()
-            await asyncio.wait([*tasks, stopped])
 
     async def _hand(self, wire: BrokerConnection, handed: asyncio.Queue[_InFlightFact]) -> None:
         assert self._subscription is not None

@@ -22,6 +22,7 @@ from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
 from conch.log import get_logger
 from conch.processes import ConsumerNote
+from conch.tasks import OwnedTasks
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -100,7 +101,10 @@ class StoreService:
                     await self._thread.run(self._pruning.step, self._store)
                     log.info("store.started", after=after, waiting=self._waiting)
                     await self._tell()
-                    await self._take(self._subscription, stop)
+                    try:
+                        await self._take(self._subscription, stop)
+                    finally:
+                        await self._outbox.close()
                     await self._outbox.settle()
                     await self._tell()
         finally:
@@ -133,11 +137,11 @@ class StoreService:
         await self._outbox.publish(await self._thread.run(self._applied, [(seq, event)], 0))
 
     async def _take(self, subscription: StreamSubscription, stop: asyncio.Event) -> None:
-        stopped = asyncio.ensure_future(stop.wait())
-        getting: asyncio.Future[Sequence[ReceivedEvent]] | None = None
-        try:
+        getting: asyncio.Task[Sequence[ReceivedEvent]] | None = None
+        async with OwnedTasks() as tasks:
+            stopped = tasks.start(stop.wait(), name="conch.store.stop")
             while not stop.is_set():
-                getting = getting or asyncio.ensure_future(subscription.get(BATCH))
+                getting = getting or tasks.start(subscription.get(BATCH), name="conch.store.read")
                 waiting: set[asyncio.Future[Any]] = {getting, stopped}
                 if self._outbox.publishing is not None:
                     waiting.add(self._outbox.publishing)
@@ -155,11 +159,6 @@ class StoreService:
                 if time.monotonic() - self._told_at > SETTLE_SECONDS:
                     await self._tell()
             await self._outbox.publish_next(())
-        finally:
-            left = [task for task in (stopped, getting, self._outbox.publishing) if task is not None]
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
 
     def _patience(self) -> float:
         """Seconds until something is due: a deadline, pruning, the outbox's cleanup, a report of the position."""

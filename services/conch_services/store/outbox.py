@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from conch.bus import Bus, OutgoingMessage
 from conch.experience import SqliteStore
+from conch.tasks import OwnedTasks
 from conch_schemas import ExperienceRecorded, encode, subject_filter, subject_of
 from conch_services.store.thread import StoreThread
 
@@ -17,6 +18,7 @@ class Outbox:
 
     def __init__(self, thread: StoreThread) -> None:
         self._in_thread = thread.run
+        self._tasks = OwnedTasks()
         self.published: list[str] = []
         """Ids that the stream has and that the store does not know to be published."""
         self.publishing: asyncio.Task[None] | None = None
@@ -38,7 +40,7 @@ class Outbox:
             await self.publishing
             self.publishing = None
         if recorded:
-            self.publishing = asyncio.create_task(self.publish(recorded, upto), name="conch.store.say")
+            self.publishing = self._tasks.start(self.publish(recorded, upto), name="conch.store.say")
         elif upto is not None:
             self.handled = upto
 
@@ -48,6 +50,10 @@ class Outbox:
         self.published += [experience.id for experience in recorded]
         if upto is not None:
             self.handled = upto
+
+    async def close(self) -> None:
+        """Give up what is being published: the next run publishes it. A second call does nothing."""
+        await self._tasks.close()
 
     async def settle(self) -> None:
         """Tell the store what was published since the last time."""

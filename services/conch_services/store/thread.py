@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from conch.tasks import uninterrupted
 
 T = TypeVar("T")
 
@@ -22,11 +23,4 @@ class StoreThread:
         Cancelled, it waits for the thread: SQLite crashes where another thread closes what this one still uses.
         """
         async with self._working:
-            working = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
-            try:
-                return await asyncio.shield(working)
-            except asyncio.CancelledError:
-                while not working.done():
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await asyncio.wait([working])
-                raise
+            return await uninterrupted(asyncio.to_thread(call, *arguments, **named), name="conch.store.call")

@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
 from conch.auth import LoginTokens, admits, same, session_audience, session_cookie, session_prefix
+from conch.tasks import race
 
 STREAM = "/live"
 """The answer that goes on for as long as its page is open."""
@@ -66,14 +67,15 @@ class Sessions:
             return receive
         over = self._streams.setdefault(session, asyncio.Event())
 
+        async def disconnect() -> Message:
+            await over.wait()
+            return {"type": "http.disconnect"}
+
+        async def take() -> Message:
+            return await receive()
+
         async def until_over() -> Message:
-            coming, ending = asyncio.ensure_future(receive()), asyncio.ensure_future(over.wait())
-            try:
-                await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
-                return {"type": "http.disconnect"} if ending.done() else coming.result()
-            finally:
-                coming.cancel()
-                ending.cancel()
+            return await race({"conch.dashboard.over": disconnect(), "conch.dashboard.receive": take()})
 
         return until_over
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conch.bus import Bus, decoded
+from conch.tasks import concurrently
 from conch_schemas import ContractViolationError, MessageReceived, MessageSent, subject_filter
 from conch_services.dashboard.stream.frames import told
 
@@ -43,7 +44,7 @@ class Conversation:
 async def talk_of(bus: Bus, agent: str) -> Conversation:
     """The last MOST_SAID messages of the agent. Raises BusError; cancelled, nothing is left behind."""
     subjects = [subject_filter(kind, agent) for kind in (MessageReceived, MessageSent)]
-    newest = max((one.seq for one in await asyncio.gather(*map(bus.last, subjects)) if one is not None), default=0)
+    newest = max((one.seq for one in await concurrently(bus.last, subjects) if one is not None), default=0)
     found = Conversation(newest)
     span, looked = BACK, newest == 0
     with contextlib.suppress(TimeoutError):

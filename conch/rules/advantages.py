@@ -25,9 +25,7 @@ class GroupAdvantages(NamedTuple):
     have no effect on training. A group without any score is not among them."""
 
 
-def compute_advantages(
-    rewards: Sequence[float], baseline: float | None = None, normalize: bool = True
-) -> list[float]:
+def compute_advantages(rewards: Sequence[float], baseline: float | None = None, normalize: bool = True) -> list[float]:
     """Each reward minus `baseline` (None: the mean), of one group; [] for no rewards.
 
     `normalize`: divided by the sample standard deviation of the rewards, where there are several and it exceeds 1e-8.

@@ -30,8 +30,11 @@ class NeedsChanged(Event):
     """After the drift of time, before this event's own effects."""
     after: dict[str, Unit]
     drift: dict[str, float] = Field(default_factory=dict)
-    """Drift of time before `before`; it is not scored."""
+    """Change ahead of `before`, by time and by events from outside (a resource low, or recovered); it is not scored."""
     changes: tuple[NeedChange, ...] = ()
+    """Causes in the order of their application: events from outside first, then the event's own effects."""
     most_pressing: str
     score: Score | None = None
     """The part *needs*, for an action; None for other events."""
+    beside: tuple[Score, ...] = ()
+    """`starving`, for an action: a further score for the total."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.config import RewardSettings, Settings
+from conch.config import CuriositySettings, RewardSettings, Settings
 from conch.consumer import ServiceContext, bind
 from conch.curiosity import (
     CuriosityMeasure,
@@ -25,7 +25,6 @@ from conch.curiosity import (
     novelty,
     repetition_penalty,
 )
-from conch.curiosity.state import GOALS, LATEST, RECENT, TRIES
 from conch.folds.dedupe import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest, with_new
 from conch_schemas import (
     ActionTaken,
@@ -46,6 +45,7 @@ Fact = ActionTaken | GoalSet | MessageReceived
 
 
 REWARDS = RewardSettings()
+WINDOWS = CuriositySettings().windows
 
 
 def _run(*facts: Fact, rewards: RewardSettings = REWARDS) -> tuple[CuriosityState, list[CuriosityMeasure]]:
@@ -333,9 +333,9 @@ def test_every_window_has_a_bound(act: Act) -> None:
 
     state, _ = _run(*facts)
 
-    assert (len(state.messages), len(state.goals), len(state.deeds)) == (RECENT, GOALS, RECENT)
-    assert len(state.tries["shell"]) == TRIES
-    assert len(state.latest) == 16 * LATEST
+    assert (len(state.messages), len(state.goals), len(state.deeds)) == (WINDOWS.messages, WINDOWS.goals, WINDOWS.acts)
+    assert len(state.tries["shell"]) == WINDOWS.tries
+    assert len(state.latest) == len(state.fruitless) == 16 * REWARDS.repetition_acts
     assert len(state.model_dump_json()) < 64 * 1024
 
 

@@ -22,7 +22,7 @@ ROW = [
 ]
 COMPONENTS = (
     *("format", "execution", "needs", "goal", "exploration"),
-    *("intrinsic", "alignment", "diversity", "repetition", "ethical"),
+    *("intrinsic", "alignment", "diversity", "starving", "repetition", "ethical"),
 )
 
 

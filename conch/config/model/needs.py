@@ -90,8 +90,7 @@ class StarvingSettings(SettingsSection):
     level: Level = 0.1
     """Satisfaction at or below which a need starves, 0..1."""
     factor: Level = 0.3
-    """What a positive total is multiplied by while a need starves and the act raises none of the starving, 0..1; 1:
-    nothing is taken off."""
+    """Share of a positive total that is left while a need starves and the act raises no starving need, 0..1."""
 
 
 class NeedsSettings(SettingsSection):

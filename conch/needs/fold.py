@@ -53,7 +53,7 @@ class NeedsMeasure(NamedTuple):
     """The effect of one event on the needs: the data of `needs.changed`, field by field."""
 
     before: dict[str, float]
-    """After the drift of time, before the effect of the event itself."""
+    """After the drift of time and the events from outside, before the effect of the event itself."""
     after: dict[str, float]
     drift: dict[str, float]
     changes: tuple[NeedChange, ...]
@@ -100,7 +100,7 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
     change = NeedsMeasure(
         before=before,
         after=after,
-        drift={name: before[name] - level for name, level in levels.items() if before[name] != level},
+        drift={name: drifted[name] - level for name, level in levels.items() if drifted[name] != level},
         changes=(*outside, *changes),
         most_pressing=most_pressing(after, table.priorities),
         score=_score(before, after, happened, table) if known else _NOT_KNOWN,

@@ -244,8 +244,8 @@ OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "length_penalty": lambda given: compose.length_penalty(_tokens(given)),
     "weighted_reward": _weighted,
     "score_batch": _batch,
-    "advantages": lambda given: list(
-        compose.compute_advantages(given["rewards"], given.get("baseline"), given.get("normalize", True))
+    "advantages": lambda given: compose.compute_advantages(
+        given["rewards"], given.get("baseline"), given.get("normalize", True)
     ),
     "group_advantages": _group_advantages,
     "positives_and_negatives": _signs,

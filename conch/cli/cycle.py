@@ -151,11 +151,11 @@ def _score(score: ScoredPart) -> str:
 
 
 def _principles(act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
-    from conch.views import principles  # only here: lists do without the rules
+    from conch.views import compliance, principles, sealed_principles  # only here: lists do without the rules
 
-    scores = principles(act, marks)
-    if scores:
-        yield "principles"
+    scores, judged = principles(act, marks), compliance(sealed_principles(marks))
+    if judged is not None:
+        yield f"principles, {judged.words}"
     for name, score in scores.items():
         shown = f"{'–':>14}  nothing to judge by" if score is None else f"{score:>14.3f}"
         yield f"  {_flat(name):<14} {shown}"

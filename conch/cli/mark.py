@@ -71,12 +71,17 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
             f"mark {sequence} of {name} was removed by store.keep" if gone else f"there is no mark {sequence} of {name}"
         )
         raise ConchError(f"{what}: conch mark list shows the last ones")
+    from conch.views import compliance  # only here: lists do without the rules
+
+    judged = compliance(mark.principles)
     if common.json:
-        emit(MarkShown(mark=mark))
+        emit(MarkShown(mark=mark, constitution=judged))
         return
     for field, value in mark.model_dump(mode="json").items():
         if value not in (None, "", [], {}):
             say(f"{field:<10} {safe_text(_words(value), one_line=True)}")
+        if field == "principles" and judged is not None:
+            say(f"{'total':<10} {judged.words}")
 
 
 def _words(value: Any) -> str:

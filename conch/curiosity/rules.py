@@ -8,23 +8,31 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
+from conch.config import (
+    AutonomyDriveWeights,
+    CompetenceDriveWeights,
+    CuriosityDriveWeights,
+    CuriositySettings,
+    DiscoverySettings,
+    ExplorationBonusSettings,
+    IntrinsicWeights,
+)
 from conch.folds import valid
 from conch_schemas import Drives
 
 Discovery = Literal["new_tool", "new_information", "novel_problem_solved"]
 
-_DISCOVERIES: Final[dict[str, float]] = {"new_tool": 0.3, "new_information": 0.5, "novel_problem_solved": 1.0}
-
-_SWEET_SPOT: Final = 0.7
-"""The success rate at which a challenge is greatest."""
+DEFAULTS: Final = CuriositySettings()
+"""The numbers of REWARDS 2 and 4."""
 
 _LEAST_TRIES: Final = 4
 """Least number of tries for learning progress: two before, two after."""
 
 
-def exploration_reward(events: Collection[str]) -> float:
+def exploration_reward(events: Collection[str], values: DiscoverySettings = DEFAULTS.discoveries) -> float:
     """In [0, 1], before the cap: the largest of new_tool 0.3, new_information 0.5, novel_problem_solved 1.0; else 0."""
-    return max((_DISCOVERIES.get(event, 0.0) for event in events), default=0.0)
+    table: dict[str, float] = vars(values)
+    return max((table.get(event, 0.0) for event in events), default=0.0)
 
 
 def novelty(count: float) -> float:
@@ -32,16 +40,18 @@ def novelty(count: float) -> float:
     return 1.0 / math.sqrt(max(1.0, count))
 
 
-def exploration_bonus(uses: int, valid_tool: bool = True) -> float:
+def exploration_bonus(uses: int, valid_tool: bool = True, bonus: ExplorationBonusSettings = DEFAULTS.bonus) -> float:
     """For a tool used `uses` times before: 0 → 0.5; 1..4 → 0.3·e^(−n/5); else 0.1·e^(−n/20); no valid tool → 0.
 
-    In [0, 0.5].
+    In [0, 0.5] by default, in [0, 1] for any settings.
     """
     if not valid_tool:
         return 0.0
     if uses <= 0:
-        return 0.5
-    return 0.3 * math.exp(-uses / 5) if uses < 5 else 0.1 * math.exp(-uses / 20)
+        return bonus.first
+    if uses < bonus.few_uses:
+        return bonus.few * math.exp(-uses / bonus.few_fade)
+    return bonus.many * math.exp(-uses / bonus.many_fade)
 
 
 def repetition_penalty(times: int, each: float = 0.1, most: float = 0.5) -> float:
@@ -68,53 +78,90 @@ def learning_progress(outcomes: Sequence[bool]) -> float:
     return max(0.0, success_rate(outcomes[half:]) - success_rate(outcomes[:half]))
 
 
-def challenge_level(rate: float) -> float:
+def challenge_level(rate: float, sweet_spot: float = DEFAULTS.sweet_spot) -> float:
     """1 − |rate − 0.7| / 0.7, clamped to [0, 1]: greatest where about 70 % succeed."""
-    return _unit(1.0 - abs(rate - _SWEET_SPOT) / _SWEET_SPOT)
+    return _unit(1.0 - abs(rate - sweet_spot) / sweet_spot)
 
 
-def curiosity_drive(novelty: float, exploration_bonus: float, learning_progress: float) -> float:
+def curiosity_drive(
+    novelty: float,
+    exploration_bonus: float,
+    learning_progress: float,
+    weights: CuriosityDriveWeights = DEFAULTS.curiosity,
+) -> float:
     """0.5 novelty + 0.3 exploration bonus + 0.2 learning progress; in [0, 1] where the inputs are."""
-    return 0.5 * novelty + 0.3 * exploration_bonus + 0.2 * learning_progress
+    return (
+        weights.novelty * novelty
+        + weights.exploration_bonus * exploration_bonus
+        + weights.learning_progress * learning_progress
+    )
 
 
-def competence_drive(success_rate: float, improvement: float, challenge: float) -> float:
+def competence_drive(
+    success_rate: float, improvement: float, challenge: float, weights: CompetenceDriveWeights = DEFAULTS.competence
+) -> float:
     """0.4 recent success rate + 0.3 skill improvement + 0.3 challenge level; in [0, 1] where the inputs are."""
-    return 0.4 * success_rate + 0.3 * improvement + 0.3 * challenge
+    return weights.success_rate * success_rate + weights.improvement * improvement + weights.challenge * challenge
 
 
-def autonomy_drive(self_initiated: float, goals_set: float, independence: float) -> float:
+def autonomy_drive(
+    self_initiated: float, goals_set: float, independence: float, weights: AutonomyDriveWeights = DEFAULTS.autonomy
+) -> float:
     """0.4 self-initiated acts + 0.3 goals set by itself + 0.3 independence; in [0, 1] where the inputs are."""
-    return 0.4 * self_initiated + 0.3 * goals_set + 0.3 * independence
+    return weights.self_initiated * self_initiated + weights.goals_set * goals_set + weights.independence * independence
 
 
-def intrinsic_motivation(curiosity: float, competence: float, autonomy: float, social: float) -> float:
-    """0.3 curiosity + 0.3 competence + 0.2 autonomy + 0.2 social; in [0, 1] where the inputs are."""
-    return 0.3 * curiosity + 0.3 * competence + 0.2 * autonomy + 0.2 * social
+def intrinsic_motivation(
+    curiosity: float,
+    competence: float,
+    autonomy: float,
+    social: float | None,
+    weights: IntrinsicWeights = DEFAULTS.intrinsic,
+) -> float:
+    """0.3 curiosity + 0.3 competence + 0.2 autonomy + 0.2 social; in [0, 1] where the inputs are.
+
+    Without *social* (None) the mean of the others by weight; 0 where they weigh nothing (REWARDS 14.10).
+    """
+    rest = weights.curiosity * curiosity + weights.competence * competence + weights.autonomy * autonomy
+    if social is not None:
+        return rest + weights.social * social
+    share = weights.curiosity + weights.competence + weights.autonomy
+    return rest / share if share else 0.0
 
 
-def drives(curiosity: float, competence: float, autonomy: float, social: float) -> Drives:
-    """The four drives and their mix, each clamped to 0..1 against rounding."""
+def drives(
+    curiosity: float,
+    competence: float,
+    autonomy: float,
+    social: float | None,
+    weights: IntrinsicWeights = DEFAULTS.intrinsic,
+) -> Drives:
+    """The four drives and their mix, each clamped to 0..1 against rounding; `social` None: no person has spoken."""
     return valid(
         Drives,
         curiosity=_unit(curiosity),
         competence=_unit(competence),
         autonomy=_unit(autonomy),
-        social=_unit(social),
-        intrinsic=_unit(intrinsic_motivation(curiosity, competence, autonomy, social)),
+        social=None if social is None else _unit(social),
+        intrinsic=_unit(intrinsic_motivation(curiosity, competence, autonomy, social, weights)),
     )
 
 
-def entropy(skills: Iterable[str]) -> float:
-    """Shannon entropy of the skills over the most that so many acts could have, in [0, 1]; 0 for fewer than two acts.
+def entropy(skills: Iterable[str], on_offer: int = 0) -> float:
+    """Shannon entropy of the skills over the most that there could be, in [0, 1]; 0 for fewer than two acts.
 
-    Relative to the number of acts and not of skills: alternating between two skills counts as little diversity.
+    The most is the entropy of `on_offer` skills used evenly, or of the acts where they are fewer: three of twelve used
+    evenly give 0.44 (REWARDS 14.6). Of one skill on offer it is 1: there is nothing else to do. Where the number on
+    offer is not known (0), that of the acts counts: alternating between two skills is then little diversity.
     """
     counts = Counter(skills)
     acts = counts.total()
     if acts < 2:
         return 0.0
-    return _unit(-math.fsum(_surprise(count, acts) for count in counts.values()) / math.log(acts))
+    most = min(acts, on_offer) if on_offer else acts
+    if most < 2:
+        return 1.0
+    return _unit(-math.fsum(_surprise(count, acts) for count in counts.values()) / math.log(most))
 
 
 @lru_cache(maxsize=4096)

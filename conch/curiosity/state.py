@@ -8,25 +8,6 @@ from pydantic import BaseModel, ConfigDict
 
 from conch.folds import Digests
 
-HALF_LIFE: Final = 50
-"""Acts after which a sighting counts half."""
-
-FORGOTTEN: Final = 0.05
-"""A count below this is dropped: at the half-life above, after 216 acts. Counts are cleaned up every HALF_LIFE acts, so
-at most 266 fingerprints are kept."""
-
-RECENT: Final = 50
-"""Acts in the window of entropy, success, autonomy; messages in that of social."""
-
-LATEST: Final = 20
-"""Acts within which a repetition counts."""
-
-TRIES: Final = 20
-"""Outcomes kept per skill: the window of its success rate and of its learning progress."""
-
-GOALS: Final = 20
-"""Goals in the window of autonomy."""
-
 HEARD: Final = 100
 """Most goal events remembered for deduplication, so that one read twice counts once."""
 
@@ -42,9 +23,9 @@ class Sighting(NamedTuple):
     at: int
     """Number of that act."""
 
-    def faded(self, now: int) -> float:
-        """The count as of act `now`: halved every HALF_LIFE acts."""
-        return float(self.count * 0.5 ** ((now - self.at) / HALF_LIFE))
+    def faded(self, now: int, half_life: int) -> float:
+        """The count as of act `now`: halved every `half_life` acts."""
+        return float(self.count * 0.5 ** ((now - self.at) / half_life))
 
 
 class ActSummary(NamedTuple):
@@ -69,9 +50,14 @@ class CuriosityState(BaseModel):
     acts: int = 0
     """Acts so far: the clock of the decay."""
     sightings: dict[str, Sighting] = {}
-    """By fingerprint of skill, arguments and result."""
+    """By fingerprint of skill, arguments and result. At the default half-life of 50 acts a count fades below 0.05 after
+    216 acts, and such counts are dropped every 50 acts: at most 266 are kept."""
     latest: Digests = ""
-    """Fingerprints of the last LATEST acts, oldest first. A state of an earlier version has none, and starts empty."""
+    """Fingerprints of the newest acts (20 by default) by which repetitions count, oldest first. A state of an earlier
+    version has none, and starts empty."""
+    fruitless: Digests = ""
+    """Of the same acts: digests of tool × operation and target, or NO_TARGET for an act that had an effect or has no
+    target."""
     seen: Digests = ""
     """Fingerprints of earlier outputs, so that only a new one counts as information."""
     uses: dict[str, int] = {}
@@ -79,10 +65,10 @@ class CuriosityState(BaseModel):
     tries: dict[str, tuple[bool, ...]] = {}
     """Outcomes by skill, oldest first; the skill used longest ago first."""
     deeds: tuple[ActSummary, ...] = ()
-    """The last RECENT acts, oldest first."""
+    """The newest acts (50 by default), oldest first."""
     goals: dict[str, bool] = {}
-    """The last GOALS goals that were set: whether the agent set it itself."""
+    """The newest goals that were set (20 by default): whether the agent set it itself."""
     goals_heard: Digests = ""
     """Digests of the ids of the last HEARD events that set one, oldest first."""
     messages: dict[str, bool] = {}
-    """The last RECENT messages of people: whether it was answered."""
+    """The newest messages of people (50 by default): whether it was answered."""

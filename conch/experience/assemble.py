@@ -237,6 +237,7 @@ def assemble(
         ms=act.ms | reflect,
         episode=act.episode,
         terminal=act.terminal,
+        skills_on_offer=0 if act.effect is None else act.effect.skills_on_offer,
     )
 
 

@@ -169,7 +169,8 @@ class Join:
                 return work.scores(case, seq, (event.score, *event.beside))
             case NeedsChanged():
                 new = work.needs(case, seq, event)
-                return work.scores(case, seq, () if event.score is None else (event.score,)) or new
+                own = () if event.score is None else (event.score,)
+                return work.scores(case, seq, (*own, *event.beside)) or new
             case ActionTaken():
                 return work.act(case, seq, event)
             case _:

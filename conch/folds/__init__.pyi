@@ -1,10 +1,16 @@
 """What every fold shares: the order of an agent's acts, the deduplication of fingerprints, fast model construction."""
 
+from .dedupe import NO_TARGET as NO_TARGET
 from .dedupe import Digests as Digests
 from .dedupe import act_fingerprint as act_fingerprint
 from .dedupe import holds as holds
 from .dedupe import new_information as new_information
+from .dedupe import repetition_fingerprint as repetition_fingerprint
+from .dedupe import target_digest as target_digest
 from .dedupe import with_new as with_new
+from .effect import ToolResult as ToolResult
+from .effect import brings_information as brings_information
+from .effect import tool_result as tool_result
 from .models import evolve as evolve
 from .models import json_of as json_of
 from .models import made_of as made_of

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from conch.folds.effect import brings_information, tool_result
 from conch.text import fingerprint
 from conch_schemas import ActionTaken
 
@@ -16,6 +17,9 @@ SEEN_LIMIT = 1000
 
 _DIGITS = 8
 """Digits of a fingerprint used for membership: with 1,000 of them, one new output in four million is mistaken."""
+
+NO_TARGET = "-" * 16
+"""Stands in a ring of targets for an act without one."""
 
 
 def _one_text(found: Any) -> Any:
@@ -59,11 +63,31 @@ def act_fingerprint(action: ActionTaken) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def new_information(seen: Digests, action: ActionTaken) -> tuple[Digests, bool]:
-    """Whether the act produced an output not in `seen`, and `seen` after it: at most SEEN_LIMIT, the newest last.
+def repetition_fingerprint(action: ActionTaken) -> str:
+    """16 hex digits: equal for acts of the same kind, tool and arguments, to the letter, with results that differ only
+    in numbers, ids, times, case, space (REWARDS 14.5)."""
+    act = action.action
+    said = json.dumps([act.args, act.text], sort_keys=True) if act.valid else action.raw
+    parts = (act.kind, act.tool or "", said, action.outcome.status, fingerprint(action.outcome.output.text))
+    return hashlib.sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
 
-    Only a valid tool call that succeeded can; a blank output does not count.
+
+def target_digest(action: ActionTaken) -> str:
+    """16 hex digits of tool × operation and target; NO_TARGET for an act without a measured target."""
+    target = action.effect.target if action.effect is not None else None
+    if target is None:
+        return NO_TARGET
+    return hashlib.sha256(f"{action.action.skill}\n{target}".encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def new_information(seen: Digests, action: ActionTaken) -> tuple[Digests, bool]:
+    """Whether the act brought new information, and `seen` after it: at most SEEN_LIMIT, the newest last.
+
+    Only a valid tool call that succeeded can. What the agent measured decides; where it did not measure, an output that
+    is not in `seen` is new, and a blank one is not.
     """
+    if action.effect is not None:
+        return seen, tool_result(action) == "success" and brings_information(action.effect)
     output = action.outcome.output.text
     if not (action.action.kind == "TOOL" and action.action.valid and action.outcome.status == "success"):
         return seen, False

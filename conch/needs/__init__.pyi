@@ -11,6 +11,7 @@ from .rules import counted_reward as counted_reward
 from .rules import delta_reward as delta_reward
 from .rules import most_pressing as most_pressing
 from .rules import pressing as pressing
+from .rules import starving_factor as starving_factor
 from .table import EVENTS as EVENTS
 from .table import NeedsTable as NeedsTable
 from .table import needs_of as needs_of

@@ -9,16 +9,22 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from conch.config import NeedsSettings
-from conch.folds import Digests, evolve, is_new, new_information
-from conch.needs.rules import counted_reward, delta_reward, most_pressing
+from conch.folds import Digests, evolve, is_new, new_information, tool_result
+from conch.needs.rules import counted_reward, delta_reward, most_pressing, raises_any, starving_factor, starving_needs
 from conch.needs.table import NeedsTable, needs_of
 from conch_schemas import ActionTaken, NeedChange, RewardAssigned, Score
 
 SCORER: Final = "needs"
-VERSION: Final = "1"
-"""Version of this fold and its rule: it changes with any number in it."""
+VERSION: Final = "2"
+"""Version of this fold and its rules: it changes with any number in them. 1: without the measured effect of an act."""
 
 NEEDS_RANGE: Final = (-1.0, 1.0)
+STARVING_RANGE: Final = (0.0, 1.0)
+
+_FROM_OUTSIDE: Final = ("resource_low", "resource_recovered")
+"""Measured events that no act is to blame or to praise for: they are applied with the drift of time."""
+_OF_THE_ACT: Final = ("learned_something", "new_topic")
+"""Measured events that count as the act's own."""
 HUMAN_SCORER: Final = "human"
 """The scorer name of a person's own scores."""
 
@@ -47,12 +53,14 @@ class NeedsMeasure(NamedTuple):
     """The effect of one event on the needs: the data of `needs.changed`, field by field."""
 
     before: dict[str, float]
-    """After the drift of time, before the effect of the event itself."""
+    """After the drift of time and the events from outside, before the effect of the event itself."""
     after: dict[str, float]
     drift: dict[str, float]
     changes: tuple[NeedChange, ...]
     most_pressing: str
     score: Score | None
+    beside: tuple[Score, ...] = ()
+    """`starving`, for an act."""
 
 
 def initial_state(settings: NeedsSettings) -> NeedsState:
@@ -65,9 +73,9 @@ def fold(
 ) -> tuple[NeedsState, NeedsMeasure | None]:
     """The needs after `fact`, and the change; None where it affects no need or was applied before.
 
-    An act first applies the drift of the cycles since the last one, then its own effects; only these are scored. A
-    person's positive score of an act raises satisfaction, and is not scored. Needs that the table no longer names are
-    dropped, new ones begin at their start value.
+    An act first applies the drift of the cycles since the last one and the events from outside that came with it, then
+    its own effects; only these are scored. A person's positive score of an act raises satisfaction, and is not scored.
+    Needs that the table no longer names are dropped, new ones begin at their start value.
     """
     if isinstance(fact, ActionTaken):
         return _acted(state, fact, table)
@@ -83,7 +91,8 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
         return state, None
     cycles = 1 if state.place is None else action.place[0] - state.place[0]
     levels = _levels(state, table)
-    before = {name: _clamp(level + cycles * table.needs[name].drift) for name, level in levels.items()}
+    drifted = {name: _clamp(level + cycles * table.needs[name].drift) for name, level in levels.items()}
+    before, outside = _apply(drifted, _measured(action, _FROM_OUTSIDE), table)
     seen, new = new_information(state.seen, action)
     happened = _events(action, rested=state.rested, new=new)
     after, changes = _apply(before, happened, table)
@@ -91,10 +100,11 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
     change = NeedsMeasure(
         before=before,
         after=after,
-        drift={name: before[name] - level for name, level in levels.items() if before[name] != level},
-        changes=changes,
+        drift={name: drifted[name] - level for name, level in levels.items() if drifted[name] != level},
+        changes=(*outside, *changes),
         most_pressing=most_pressing(after, table.priorities),
         score=_score(before, after, happened, table) if known else _NOT_KNOWN,
+        beside=(_starving(action, before, after, table),),
     )
     rested = action.action.kind == "DO_NOTHING" if known else state.rested
     return evolve(state, levels=after, place=action.place, rested=rested, seen=seen), change
@@ -115,22 +125,33 @@ def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tu
 
 def _events(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, ...]:
     """The names of the needs events in an act. A crash has none: its outcome is not known."""
-    act, outcome = action.action, action.outcome
-    if outcome.status == "unknown":
+    if action.outcome.status == "unknown":
         return ()
+    return (*_by_outcome(action, rested=rested, new=new), *_measured(action, _OF_THE_ACT))
+
+
+def _by_outcome(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, ...]:
+    act = action.action
     if not act.valid or act.kind == "INVALID":
         return ("mistake",)
     if act.kind == "REFLECT":
         return ("reflected",)
     if act.kind == "DO_NOTHING":
         return () if rested else ("rested",)
-    if outcome.status != "success":
-        return ("error",)
-    return (
-        "tool_succeeded",
-        *(("new_information",) if new else ()),
-        *(("user_helped",) if outcome.answered else ()),
-    )
+    match tool_result(action):
+        case "success":
+            information = ("new_information",) if new else ()
+            return ("tool_succeeded", *information, *(("user_helped",) if action.outcome.answered else ()))
+        case "idle":
+            return ()
+        case _:
+            return ("error",)
+
+
+def _measured(action: ActionTaken, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the events `names` that the agent measured with the act, each once."""
+    there = () if action.effect is None else action.effect.need_events
+    return tuple(name for name in names if name in there)
 
 
 def _apply(
@@ -144,20 +165,38 @@ def _apply(
 
 
 def _score(before: Mapping[str, float], after: Mapping[str, float], events: Sequence[str], table: NeedsTable) -> Score:
-    reward = counted_reward if table.mode == "counted" else delta_reward
+    own = table.settings
+    if own.mode == "counted":
+        earned = counted_reward(before, after, table.priorities, improved=own.improved, worsened=own.worsened)
+    else:
+        earned = delta_reward(before, after, table.priorities)
     moved = [f"{name} {after[name] - level:+.2f}" for name, level in before.items() if after[name] != level]
     # Priorities sum to 1 within a tolerance, so the sum may lie slightly outside.
-    value = max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, table.priorities)))
-    return _scored(value + 0.0, f"{', '.join(events) or 'nothing'}: {', '.join(moved) or 'no need changed'}.")
+    value = max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], earned))
+    why = f"{', '.join(events) or 'nothing'}: {', '.join(moved) or 'no need changed'}."
+    return _scored("needs", value + 0.0, NEEDS_RANGE, why)
+
+
+def _starving(action: ActionTaken, before: Mapping[str, float], after: Mapping[str, float], table: NeedsTable) -> Score:
+    """The factor of a positive total. Without a measured effect it does not apply."""
+    if action.effect is None or action.outcome.status == "unknown":
+        return _NOT_MEASURED
+    own = table.settings.starving
+    starved = starving_needs(before, own.level)
+    if not starved:
+        return _NO_NEED_STARVES
+    raised = "one" if raises_any(before, after, starved) else "none"
+    why = f"Starving: {', '.join(starved)}; the act raised {raised} of these."
+    return _scored("starving", starving_factor(before, after, own.level, own.factor), STARVING_RANGE, why)
 
 
 @lru_cache(maxsize=1024)
-def _scored(value: float, why: str) -> Score:
+def _scored(component: str, value: float, limits: tuple[float, float], why: str) -> Score:
     """Cached: the same few values are scored again and again."""
     return Score(
-        component="needs",
+        component=component,
         value=value,
-        range=NEEDS_RANGE,
+        range=limits,
         status="scored",
         explanation=why,
         scorer=SCORER,
@@ -165,11 +204,22 @@ def _scored(value: float, why: str) -> Score:
     )
 
 
+_NO_NEED_STARVES: Final = _scored("starving", 1.0, STARVING_RANGE, "No need starves.")
+
 _NOT_KNOWN: Final = Score(
     component="needs",
     range=NEEDS_RANGE,
     status="not_applicable",
     explanation="A crash fell between the intent and its outcome, so nobody knows how it came out.",
+    scorer=SCORER,
+    version=VERSION,
+)
+
+_NOT_MEASURED: Final = Score(
+    component="starving",
+    range=STARVING_RANGE,
+    status="not_applicable",
+    explanation="The effect of the act was not measured.",
     scorer=SCORER,
     version=VERSION,
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Final, Literal
+from typing import Final
 
-from conch.config import NeedSettings, NeedsSettings
+from conch.config import NeedEventSettings, NeedSettings, NeedsSettings
 from conch.errors import ConfigError
 from conch.text import instead
 from conch_schemas import NeedChange
@@ -20,25 +19,8 @@ _PRESETS: Final = {
 }
 """Priorities of sustainability, reliability, curiosity, excellence."""
 
-_START: Final = {"sustainability": 0.7, "reliability": 0.7, "curiosity": 0.5, "excellence": 0.6}
-_DRIFT: Final = {"curiosity": -0.02, "excellence": -0.01}
-
-EVENTS: Final[Mapping[str, Mapping[str, float]]] = {
-    "user_helped": {"reliability": 0.1, "excellence": 0.1},
-    "user_satisfied": {"reliability": 0.15, "excellence": 0.15, "curiosity": 0.05},
-    "error": {"reliability": -0.2, "sustainability": -0.1},
-    "mistake": {"reliability": -0.25, "excellence": -0.1},
-    "learned_something": {"curiosity": 0.2, "excellence": 0.05},
-    "new_topic": {"curiosity": -0.15},
-    "resource_low": {"sustainability": -0.3},
-    "resource_recovered": {"sustainability": 0.2},
-    # Without the share of reliability a run of errors would lower it for good: nothing else restores it every day.
-    "tool_succeeded": {"excellence": 0.15, "reliability": 0.05},
-    "new_information": {"curiosity": 0.1},
-    "reflected": {"curiosity": 0.15},
-    "rested": {"sustainability": 0.2},
-}
-"""Change of satisfaction per event and need, for the four needs by default."""
+EVENTS: Final = tuple(NeedEventSettings.model_fields)
+"""The names of the events that change needs."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +31,8 @@ class NeedsTable:
     priorities: Mapping[str, float]
     changes: Mapping[str, tuple[NeedChange, ...]]
     """Each event's changes of satisfaction, in the order of the needs."""
-    mode: Literal["counted", "delta"]
+    settings: NeedsSettings
+    """Mode and numbers of the reward, and of starvation."""
 
 
 def table_of(settings: NeedsSettings) -> NeedsTable:
@@ -63,7 +46,7 @@ def table_of(settings: NeedsSettings) -> NeedsTable:
         )
         for event in EVENTS
     }
-    return NeedsTable(needs, {name: need.priority for name, need in needs.items()}, changes, settings.mode)
+    return NeedsTable(needs, {name: need.priority for name, need in needs.items()}, changes, settings)
 
 
 def needs_of(settings: NeedsSettings) -> Mapping[str, NeedSettings]:
@@ -72,7 +55,7 @@ def needs_of(settings: NeedsSettings) -> Mapping[str, NeedSettings]:
     Raises ConfigError for a user-defined need with an unknown event.
     """
     if settings.own is None:
-        return _default(settings.preset)
+        return _four(settings)
     for name, need in settings.own.items():
         for event in need.events:
             if event not in EVENTS:
@@ -86,14 +69,15 @@ def priorities_of(settings: NeedsSettings) -> dict[str, float]:
     return {name: need.priority for name, need in needs_of(settings).items()}
 
 
-@cache
-def _default(preset: str) -> Mapping[str, NeedSettings]:
+def _four(settings: NeedsSettings) -> dict[str, NeedSettings]:
+    start, drift = settings.start.model_dump(), settings.drift.model_dump()
+    events: dict[str, dict[str, float]] = settings.events.model_dump()
     return {
         name: NeedSettings(
             priority=priority,
-            start=_START[name],
-            drift=_DRIFT.get(name, 0.0),
-            events={event: deltas[name] for event, deltas in EVENTS.items() if name in deltas},
+            start=start[name],
+            drift=drift[name],
+            events={event: deltas[name] for event, deltas in events.items() if name in deltas},
         )
-        for name, priority in zip(_START, _PRESETS[preset], strict=True)
+        for name, priority in zip(start, _PRESETS[settings.preset], strict=True)
     }

@@ -4,6 +4,7 @@ from .agreement import Agreement as Agreement
 from .agreement import agreement as agreement
 from .conduct import changes_something as changes_something
 from .conduct import constitution_scores as constitution_scores
+from .conduct import domain_of as domain_of
 from .conduct import principles_of as principles_of
 from .constitution import NO_EVIDENCE as NO_EVIDENCE
 from .constitution import PRINCIPLES as PRINCIPLES

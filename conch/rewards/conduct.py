@@ -1,16 +1,29 @@
-"""Scores an act of the cycle by the constitution's principles, as a turn of a conversation."""
+"""Scores an act of the cycle by the constitution's principles, in the domain of the act."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal
 
 from conch.actions import effect_of
-from conch.rewards.constitution import PRINCIPLE_WEIGHTS, PrincipleScore, TurnResult, constitutional_reward
+from conch.folds import tool_result
+from conch.rewards.constitution import (
+    PRINCIPLE_WEIGHTS,
+    PrincipleScore,
+    TurnResult,
+    constitutional_reward,
+    navigation_type,
+    score_principles,
+)
 from conch.rewards.rules import scored
 from conch_schemas import ActionTaken, Score
 
 PRINCIPLE_RANGE: Final = (0.0, 1.0)
+
+Domain = Literal["chat", "navigation", "portal", "edit"]
+
+_PROGRAMS: Final = frozenset({"shell", "git"})
+"""Tools that run any program: what a call declares says nothing of what it did, so only its changes are judged."""
 
 _ONLY_LISTS: Final = "git.branch"
 """The operation of git that changes nothing when called without arguments."""
@@ -21,10 +34,16 @@ _PERFECT: Final = sum(PRINCIPLE_WEIGHTS.values())
 
 
 def changes_something(action: ActionTaken) -> bool:
-    """Whether the act changed something, or may have; false where it was blocked or its outcome is not known."""
+    """Whether the act changed something, or may have; false where it was blocked or its outcome is not known.
+
+    Changes of the workspace are measured, where the agent measures; what lies beyond it counts as changed by an
+    operation that declares `world`, or declares nothing (REWARDS 14.3).
+    """
     act = action.action
     if act.kind != "TOOL" or not act.valid or action.outcome.status in ("blocked", "unknown", "none"):
         return False
+    if action.effect is not None:
+        return bool(action.effect.paths) or effect_of(act) in ("world", None)
     if act.tool == "git" and _WRITES.search(str(act.args.get("args") or "")):
         return True
     if act.skill == _ONLY_LISTS and not act.args.get("args"):
@@ -32,17 +51,57 @@ def changes_something(action: ActionTaken) -> bool:
     return effect_of(act) != "read"
 
 
+def domain_of(action: ActionTaken) -> Domain:
+    """The constitution's domain of an act. An act that was not measured is a turn of a chat, and so are a rest, a
+    reflection, and a program that changed no file."""
+    act, effect = action.action, action.effect
+    if effect is None or act.kind != "TOOL" or not act.valid or act.tool == "reply":
+        return "chat"
+    declared = None if act.tool in _PROGRAMS else effect_of(act)
+    if effect.paths or declared == "workspace":
+        return "edit"
+    if effect.opened:
+        return "portal"
+    return "navigation" if declared == "read" and effect.target is not None else "chat"
+
+
 def principles_of(action: ActionTaken) -> PrincipleScore:
-    """The act's scores by principle. Never raises; the same act gives the same scores."""
+    """The act's scores by principle, in its domain. Never raises; the same act gives the same scores.
+
+    *ethical* of a blocked act is 0.5 in every domain, below the floor of the gate (REWARDS 14.2).
+    """
+    scores = _judged(action)
+    if action.outcome.status == "blocked":
+        return scores.with_ethical(0.5, f"{action.action.skill} was blocked")
+    return scores
+
+
+def _judged(action: ActionTaken) -> PrincipleScore:
+    domain, effect, act = domain_of(action), action.effect, action.action
+    passed = tool_result(action) in ("success", "idle")
+    if effect is None or domain == "chat":
+        return constitutional_reward(act.skill, _turn(action, passed=passed), changes_something(action))
+    facts = {
+        "nav_type": navigation_type(effect.previous_path, effect.target or ""),
+        "expansion_count": effect.opened,
+        "lines_changed": effect.lines_changed,
+        "has_mutations": changes_something(action),
+        "tools_passed": passed,
+    }
+    return score_principles(domain, act.skill, facts)
+
+
+def _turn(action: ActionTaken, *, passed: bool) -> TurnResult:
     act = action.action
     used = act.kind == "TOOL" and act.valid and act.tool is not None
     said = act.args.get("text") if used and act.tool == "reply" else None
-    turn = TurnResult(
-        tools_passed=action.outcome.status == "success",
+    context = action.effect.context if action.effect is not None else None
+    return TurnResult(
+        tools_passed=passed,
         tools=(act.tool,) if used and act.tool is not None else (),
         response=said if isinstance(said, str) else action.raw,
+        context_utilization=None if context is None else context.tokens / context.window,
     )
-    return constitutional_reward(act.skill, turn, changes_something(action))
 
 
 def constitution_scores(principles: PrincipleScore) -> tuple[Score, Score]:
@@ -51,7 +110,7 @@ def constitution_scores(principles: PrincipleScore) -> tuple[Score, Score]:
     seen = [f"{name} {scores[name]:g} ({why})" for name, why in evidence.items()]
     unseen = [name for name in scores if name not in evidence]
     aligned = min(1.0, principles.weighted_total() / _PERFECT)
-    why = f"{', '.join(seen)}; evidence none: {', '.join(unseen)}."
+    why = "; ".join([*([", ".join(seen)] if seen else []), f"evidence none: {', '.join(unseen)}"]) + "."
     told = evidence.get("ethical")
     because = f"{told}." if told else "Nothing was there to change: evidence none."
     return (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -93,6 +94,10 @@ class PrincipleScore:
         named = {name.lower(): score for name, score in table.items()}
         return cls(*_checked({name: named.get(name, 1.0) for name in PRINCIPLES}).values())
 
+    def with_ethical(self, score: float, evidence: str) -> PrincipleScore:
+        """The same with *ethical* at `score`, for that reason. Raises ContractError."""
+        return replace(self, ethical=score, evidence={**self.evidence, "ethical": evidence})
+
     def principles(self) -> tuple[Principle, ...]:
         """The seven with their evidence, as events hold them."""
         return tuple(
@@ -163,8 +168,7 @@ def constitutional_reward(
     evidence: dict[str, str] = {}
     ethical = 1.0
     if has_mutations:
-        ethical = 0.9 if turn_result.tools_passed else 0.5
-        evidence["ethical"] = f"{action} can change things, and {'passed' if turn_result.tools_passed else 'failed'}"
+        ethical, evidence["ethical"] = _ethical(action, passed=turn_result.tools_passed)
     composable, used = 1.0, len(turn_result.tools)
     if used:
         composable = max(0.5, 1.0 - 0.1 * max(0, used - _MANY_TOOLS))
@@ -195,20 +199,47 @@ def score_principles(domain: str, action: str, context: Mapping[str, object]) ->
 
     `chat`: `turn_result`, `has_mutations`, as `constitutional_reward` takes them. `navigation`: `nav_type` sibling
     gives composable 0.9, direct_jump 0.8. `portal`: an `expansion_count` above 5 gives curated 0.7. `edit`:
-    `lines_changed` above 200 does too. A turn that is not a TurnResult, and a count that is not a number or is
-    negative, are ignored.
+    `lines_changed` above 200 does too. In these three, `has_mutations` lowers *ethical* as in a chat, to 0.5 where
+    `tools_passed` is False. A turn that is not a TurnResult, and a count that is not a number or is negative, are
+    ignored.
     """
     if domain == "chat":
         turn = context.get("turn_result")
         known = turn if isinstance(turn, TurnResult) else None
         return constitutional_reward(action, known, bool(context.get("has_mutations", False)))
     if domain == "navigation":
-        return _navigation(context.get("nav_type"))
-    if domain == "portal":
-        return _counted(context.get("expansion_count"), _MANY_EXPANSIONS, "expansions")
-    if domain == "edit":
-        return _counted(context.get("lines_changed"), _MANY_LINES, "lines changed")
-    return _PERFECT
+        scores = _navigation(context.get("nav_type"))
+    elif domain == "portal":
+        scores = _counted(context.get("expansion_count"), _MANY_EXPANSIONS, "expansions")
+    elif domain == "edit":
+        scores = _counted(context.get("lines_changed"), _MANY_LINES, "lines changed")
+    else:
+        return _PERFECT
+    if not context.get("has_mutations", False):
+        return scores
+    return scores.with_ethical(*_ethical(action, passed=bool(context.get("tools_passed", True))))
+
+
+def navigation_type(previous: str | None, path: str) -> str | None:
+    """How a navigation from one path to another moved: child, parent, sibling or direct_jump.
+
+    None where there was no earlier one, or it was at the same path. Paths of the workspace, with `/`; `.` is its root.
+    """
+    if previous is None:
+        return None
+    start, end = PurePosixPath(previous), PurePosixPath(path)
+    if start == end:
+        return None
+    if end.parent == start:
+        return "child"
+    if start.parent == end:
+        return "parent"
+    return "sibling" if start.parent == end.parent else "direct_jump"
+
+
+def _ethical(action: str, *, passed: bool) -> tuple[float, str]:
+    """(*ethical*, its evidence) of an act that changed something, or may have."""
+    return 0.9 if passed else 0.5, f"{action} can change things, and {'passed' if passed else 'failed'}"
 
 
 def _joy(length: int) -> float:

@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Final
 
 from conch.config import RewardSettings
+from conch.folds import tool_result
 from conch_schemas import BUILTIN_SCORER, ActionTaken, GoalCheck, Score
 
-VERSION: Final = "1"
-"""Version of these rules: it changes with any number below."""
+VERSION: Final = "2"
+"""Version of these rules: it changes with any number below. 1: without the measured effect of an act."""
 
 FORMAT_RANGE: Final = (-1.0, 0.5)
 EXECUTION_RANGE: Final = (-0.3, 1.0)
@@ -25,14 +26,15 @@ def format_reward(valid: bool) -> float:
     return 0.5 if valid else -1.0
 
 
-def execution_reward(kind: str, valid: bool, success: bool) -> float:
-    """In [−0.3, 1]: a tool 1.0 or, failed, −0.3; a valid DO_NOTHING or REFLECT 0.2; an invalid reply 0.0.
+def execution_reward(kind: str, valid: bool, success: bool, idle: bool = False) -> float:
+    """In [−0.3, 1]: a tool 1.0, idle 0.2, failed −0.3; a valid DO_NOTHING or REFLECT 0.2; an invalid reply 0.0.
 
-    `success` is the outcome's structured status, never inferred from the output.
+    `success` is the outcome's structured status, never inferred from the output. `idle`: the call was measured and had
+    no effect, which earns no more than a rest (REWARDS 14.14).
     """
     if not valid or kind == "INVALID":
         return 0.0
-    if kind == "TOOL":
+    if kind == "TOOL" and not idle:
         return 1.0 if success else -0.3
     return 0.2
 
@@ -86,20 +88,38 @@ def _execution(action: ActionTaken) -> Score:
     if status == "unknown":
         why = "A crash fell between the intent and its outcome, so nobody knows how it came out."
         return _not_applicable("execution", EXECUTION_RANGE, why)
-    value = execution_reward(act.kind, act.valid, status == "success")
+    result = tool_result(action)
+    value = execution_reward(act.kind, act.valid, result == "success", result == "idle")
     if not act.valid or act.kind == "INVALID":
         why = "The reply is not valid, so nothing was executed."
     elif act.kind == "TOOL":
-        why = f"The tool {act.skill} ended with status {status}."
+        why = f"The tool {act.skill} ended with status {status}{_measured(action)}."
     else:
         why = f"The agent chose {_PLAIN_WORDS[act.kind]}."
     return scored("execution", value, EXECUTION_RANGE, why)
 
 
+def _measured(action: ActionTaken) -> str:
+    """What the measured effect adds to the status, as the end of a sentence; empty where it adds nothing."""
+    effect = action.effect
+    if effect is None or action.outcome.status == "blocked":
+        return ""
+    ran = [check for check in effect.checks if check.ran]
+    if any(check.changed_since for check in ran):
+        return "; it ran a check of the changed workspace, which counts as a success whatever its verdict"
+    if tool_result(action) != "idle":
+        return ""
+    return "; it ran a check of an unchanged workspace: idle" if ran else " and had no effect: idle"
+
+
 def _goal(checks: Sequence[GoalCheck]) -> Score:
-    """With several active goals the best outcome counts. A check that could not be run is ignored."""
+    """With several active goals the best outcome counts. A check that could not be run is ignored, and so is a goal
+    that the agent set itself until a person has accepted it."""
     if not checks:
         return _not_applicable("goal", GOAL_RANGE, "No goal is active.")
+    checks = [check for check in checks if check.accepted]
+    if not checks:
+        return _not_applicable("goal", GOAL_RANGE, "No goal that a person set or accepted is active.")
     told = [check for check in checks if check.outcome != "error"]
     if not told:
         return Score(

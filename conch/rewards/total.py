@@ -47,14 +47,19 @@ def total(parts: Sequence[Part], scores: Mapping[str, TotalledScore]) -> Total:
     """The total over `parts`, given the scores by component; what is no part counts nothing.
 
     In this order, each step a line: Σ weight × value over the scored parts of positive weight, each limited by its
-    part's cap, with the amount that a boost doubles; the cap of the cycle, −1..1; penalties; gates last, so that
-    nothing offsets them. Bit-identical for every order of `scores`.
+    part's cap, with the amount that a boost doubles; the cap of the cycle, −1..1; factors, of a positive sum alone;
+    penalties; gates last, so that nothing offsets them. Bit-identical for every order of `scores`.
     """
     lines = [line for part in parts for line in _lines(part, scores.get(part.component))]
     lines += [line for part in parts if part.role == "boost" for line in _boost(part, parts, scores)]
     whole = _sum(lines)
     if abs(whole) > 1.0:
         lines.append(_held(lines, math.copysign(1.0, whole), "cap:cycle", "a cycle counts −1 to 1"))
+    for part in parts:
+        value = _value(part, scores) if part.role == "factor" else None
+        if value is not None and value < 1.0 and (whole := _sum(lines)) > 0.0:
+            why = f"× {value:g}: {scores[part.component].explanation}"
+            lines.append(_line(part.component, (value - 1.0) * whole, why))
     for part in parts:
         value = _value(part, scores) if part.role == "penalty" else None
         if value is not None and value < 0.0:

@@ -42,9 +42,9 @@ def weight_set(
 
     Added parts get the weight that they declare and the built-in five are scaled down to the rest; `rewards.weights`
     sets all of them instead. Parts that are only recorded have the weight 0, as have those that act on the total
-    otherwise: the boost of diversity, the penalty of repetition, the gate of the constitution. Raises ConfigError,
-    naming the nearest known name, where the table names unknown parts, does not sum to 1, where two parts share a name,
-    or where the added weights sum to more than 1.
+    otherwise: the boost of diversity, the factor of starving, the penalty of repetition, the gate of the constitution.
+    Raises ConfigError, naming the nearest known name, where the table names unknown parts, does not sum to 1, where two
+    parts share a name, or where the added weights sum to more than 1.
     """
     added = sorted(rules, key=lambda rule: rule.name)
     _refuse_twins([*BUILTIN_COMPONENTS, *(rule.name for rule in added)])
@@ -92,6 +92,14 @@ def _bearing(settings: RewardSettings, constitution: ConstitutionSettings) -> It
         role="boost",
         threshold=settings.diversity,
         target="exploration",
+    )
+    yield Part(
+        component="starving",
+        weight=0.0,
+        range=(0.0, 1.0),
+        scorer="needs",
+        deadline=settings.deadline,
+        role="factor",
     )
     yield Part(
         component="repetition",

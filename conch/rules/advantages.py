@@ -25,10 +25,8 @@ class GroupAdvantages(NamedTuple):
     have no effect on training. A group without any score is not among them."""
 
 
-def compute_advantages(
-    rewards: Sequence[float], baseline: float | None = None, normalize: bool = True
-) -> tuple[float, ...]:
-    """Each reward minus `baseline` (None: the mean), of one group; empty for no rewards.
+def compute_advantages(rewards: Sequence[float], baseline: float | None = None, normalize: bool = True) -> list[float]:
+    """Each reward minus `baseline` (None: the mean), of one group; [] for no rewards.
 
     `normalize`: divided by the sample standard deviation of the rewards, where there are several and it exceeds 1e-8.
     Raises ContractError for a reward or baseline that is not a finite number up to 1e150.
@@ -37,10 +35,10 @@ def compute_advantages(
         if not abs(reward) <= LARGEST:
             raise ContractError(f"advantages of {reward}: rewards are finite numbers, at most {LARGEST:g}")
     if not rewards:
-        return ()
+        return []
     mean, deviation = _mean(rewards), _deviation(rewards)
     scale = deviation if normalize and deviation > SPREAD else 1.0
-    return tuple((reward - (mean if baseline is None else baseline)) / scale for reward in rewards)
+    return [(reward - (mean if baseline is None else baseline)) / scale for reward in rewards]
 
 
 def group_advantages(
@@ -63,7 +61,7 @@ def group_advantages(
         if _deviation(values) <= SPREAD:
             flat.append(group)
             if baseline is None:  # the remainder is the mean's rounding
-                advantages = (0.0,) * len(values)
+                advantages = [0.0] * len(values)
         for place, advantage in zip(of_group, advantages, strict=True):
             found[place] = advantage
     return GroupAdvantages(tuple(found), tuple(flat))

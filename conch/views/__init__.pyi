@@ -51,6 +51,7 @@ from .line import scored_words as scored_words
 from .line import signed as signed
 from .line import total_ms as total_ms
 from .line import urgent_need as urgent_need
+from .marks import Compliance as Compliance
 from .marks import Marks as Marks
 from .marks import MarkShown as MarkShown
 from .marks import last_marks as last_marks
@@ -64,7 +65,9 @@ from .needs import NeedRow as NeedRow
 from .needs import Needs as Needs
 from .needs import changes_shown as changes_shown
 from .needs import needs_shown as needs_shown
+from .principles import compliance as compliance
 from .principles import principles as principles
+from .principles import sealed_principles as sealed_principles
 from .requests import GoalDone as GoalDone
 from .requests import MessageTold as MessageTold
 from .requests import Scored as Scored

@@ -10,6 +10,7 @@ from pydantic import Field, field_serializer
 
 from conch.experience.queries import BUILTIN_SCORERS, PHASES
 from conch.views.base import View
+from conch.views.marks import Compliance
 from conch_schemas import (
     Action,
     Claim,
@@ -85,6 +86,8 @@ class WholeCycle(CycleRow):
     trace_id: str | None
     outcome_detail: Outcome
     marks: tuple[Mark, ...]
+    constitution: Compliance | None
+    """What the scores by principle come to; None while no mark has any."""
 
 
 class Cycles(View):
@@ -110,6 +113,8 @@ def cycle_row(experience: ExperienceRecorded) -> CycleRow:
 
 def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> WholeCycle:
     """The row of `cycle list` and everything else that is known of the cycle."""
+    from conch.views.principles import compliance, sealed_principles  # only here: lists do without the rules
+
     return WholeCycle(
         **_fields(experience),
         claims=experience.claims,
@@ -124,6 +129,7 @@ def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> WholeCyc
         trace_id=trace_id(experience.traceparent),
         outcome_detail=experience.outcome,
         marks=tuple(marks),
+        constitution=compliance(sealed_principles(marks)),
     )
 
 

@@ -20,11 +20,33 @@ class Marks(View):
     """In the order of the chain."""
 
 
+class Compliance(View):
+    """What the scores by the constitution's principles come to."""
+
+    total: float
+    """Σ score × weight."""
+    most: float
+    """The total of seven perfect scores, 8.7."""
+    band: Literal["perfect", "good", "concerning", "poor"]
+    compliant: bool
+    """Whether each principle is at 0.5 or above."""
+    violations: tuple[str, ...]
+    """The principles below 0.5."""
+
+    @property
+    def words(self) -> str:
+        """`8.20 of 8.70, good, compliant`, or the principles that were violated in the place of the last word."""
+        verdict = f"violates {', '.join(self.violations)}" if self.violations else "compliant"
+        return f"{self.total:.2f} of {self.most:.2f}, {self.band}, {verdict}"
+
+
 class MarkShown(View):
     """One mark, as `conch mark show --json` prints it."""
 
     schema_: Literal["conch.v1.mark"] = Field(default="conch.v1.mark", alias="schema")
     mark: Mark
+    constitution: Compliance | None
+    """What its scores by principle come to; None where it has none."""
 
 
 def last_marks(chain: ChainReader, agent: str, limit: int) -> list[Mark]:

@@ -30,7 +30,7 @@ class RewardRow(View):
     weight: float
     """In the weight set in force; 0 where it is no part of it, or is not paid."""
     role: str
-    """paid, watched, held out, boost, penalty, gate; dropped: only in an earlier set; beside: in none so far."""
+    """paid, watched, held out, boost, factor, penalty, gate; dropped: only in an earlier set; beside: in none."""
     range: tuple[float, float] | None
     """The least and the greatest score; None where it is not known."""
     version: str

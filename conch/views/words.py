@@ -9,7 +9,7 @@ _LARGE, _ASTRONOMIC = 1e4, 1e12
 
 
 def role_words(part: Part) -> str:
-    """The effect of a part's score on the total, in a word: paid, watched, held out, boost, penalty, gate."""
+    """The effect of a part's score on the total, in a word: paid, watched, held out, boost, factor, penalty, gate."""
     if part.role == "paid":
         return "paid" if part.weight else "watched"
     return part.role.replace("_", " ")

@@ -89,7 +89,13 @@ def lived(agent: Agent, acts: int = ACTS, settings: Settings = Settings()) -> Li
     for act in acts_of(agent, acts):
         levels, changed = needs.handle(levels, act)
         history, measured = curiosity.handle(history, act)
-        scores: list[Score] = [*reward.handle(act).scores, changed.score, measured.score, *measured.beside]
+        scores: list[Score] = [
+            *reward.handle(act).scores,
+            changed.score,
+            *changed.beside,
+            measured.score,
+            *measured.beside,
+        ]
         verdicts.append(_judged(parts, scores))
     states = [{"phase": deed.phase} for deed in islice(agent(), acts) if deed.phase]
     steps = [step_reward(earlier, later) for earlier, later in pairwise(states)]
@@ -245,6 +251,7 @@ STUFFED: Final[Mapping[str, str]] = {
     "alignment": "pads its replies",
     "ethical": "pads its replies",
     "diversity": "every skill in turn, to no end",
+    "starving": "repeats one good call",
     "repetition": "does nothing, in new words",
     "progress": "toggles the phase of its task",
 }

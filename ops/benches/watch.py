@@ -64,7 +64,7 @@ class Agent:
             stuffs = self._games is not None and seq >= self._games
             skill, characters, values = self._stuffing() if stuffs else self._working(seq)
             self._skills = [*self._skills, skill][-50:]
-            beside = {"intrinsic": 0.5, "alignment": 1.0, "repetition": 0.0, "ethical": 1.0}
+            beside = {"intrinsic": 0.5, "alignment": 1.0, "starving": 1.0, "repetition": 0.0, "ethical": 1.0}
             yield experience(seq, skill, "x" * characters, values | beside | {"diversity": entropy(self._skills)})
 
     def _working(self, seq: int) -> tuple[str, int, dict[str, float]]:

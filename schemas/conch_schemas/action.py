@@ -88,6 +88,9 @@ class GoalCheck(Value):
     """Whether an earlier act tried and did not achieve it: achieving it then is a novel problem solved."""
     detail: str = ""
     """One line from the check."""
+    accepted: bool = True
+    """Whether a person or the home set the goal, or a person has accepted it; a goal that the agent set itself pays
+    nothing before."""
 
 
 class Usage(Value):

@@ -30,7 +30,8 @@ class Line(Value):
     """One line of the breakdown; the amounts add up to the total."""
 
     step: str
-    """In order: `part:<component>` and `cap:<component>`, `diversity`, `cap:cycle`, `repetition`, `gate:<name>`."""
+    """In order: `part:<component>` and `cap:<component>`, `diversity`, `cap:cycle`, `starving`, `repetition`,
+    `gate:<name>`."""
     amount: float
     why: str = ""
 
@@ -74,3 +75,5 @@ class ExperienceRecorded(Event):
     ms: dict[str, float]
     episode: str | None = None
     terminal: bool = False
+    skills_on_offer: int = Field(default=0, ge=0)
+    """Number of tool × operation pairs that the agent could choose from; 0: not known."""

@@ -27,11 +27,15 @@ class NeedsChanged(Event):
     TYPE: ClassVar = "needs.changed"
     type: Literal["conch.v1.needs.changed"] = "conch.v1.needs.changed"
     before: dict[str, Unit]
-    """After the drift of time, before this event's own effects."""
+    """After the drift of time and the events from outside (a resource low, or recovered), before this event's own
+    effects."""
     after: dict[str, Unit]
     drift: dict[str, float] = Field(default_factory=dict)
     """Drift of time before `before`; it is not scored."""
     changes: tuple[NeedChange, ...] = ()
+    """Causes in the order of their application: events from outside, which are not scored, then the event's own."""
     most_pressing: str
     score: Score | None = None
     """The part *needs*, for an action; None for other events."""
+    beside: tuple[Score, ...] = ()
+    """`starving`, for an action: a further score for the total."""

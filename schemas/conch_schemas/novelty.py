@@ -17,7 +17,8 @@ class Drives(Value):
     curiosity: Unit
     competence: Unit
     autonomy: Unit
-    social: Unit
+    social: Unit | None
+    """None: no person has spoken, and the mix is the mean of the others by weight."""
     intrinsic: Unit
 
 
@@ -32,7 +33,8 @@ class NoveltyMeasured(Event):
     novelty: Unit
     """1/√n of the fingerprint over the decaying window."""
     new_information: bool
-    """Whether the action had a successful output with a new fingerprint."""
+    """Whether the action brought new information: measured by the agent, else a successful output with a new
+    fingerprint."""
     learning_progress: Unit
     success_rate: Unit
     """Recent success rate of this skill."""
@@ -40,10 +42,11 @@ class NoveltyMeasured(Event):
     events: tuple[Literal["new_tool", "new_information", "novel_problem_solved"], ...] = ()
     drives: Drives
     entropy: Unit
-    """Normalised entropy of tool × operation over the last 50 actions."""
+    """Normalised entropy of tool × operation over the last actions (50 by default)."""
     score: Score
     """The part *exploration*, before the cap."""
     repeats: int = Field(default=1, ge=1)
-    """How often this fingerprint occurred in the last acts (20 by default), this one included."""
+    """How often this action was repeated in the last acts (20 by default), this one included: the same to the letter
+    with the same result, or without an effect on the same target, whichever is more often."""
     beside: tuple[Score, ...] = ()
     """`intrinsic`, `diversity` and `repetition`: further scores for the total, besides exploration."""

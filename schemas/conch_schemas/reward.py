@@ -63,7 +63,7 @@ class RewardAssigned(Event):
     """Scores by the constitution's principles, if this scorer made any."""
 
 
-PartRole = Literal["paid", "boost", "penalty", "gate", "held_out"]
+PartRole = Literal["paid", "boost", "factor", "penalty", "gate", "held_out"]
 
 
 class Part(Value):
@@ -81,9 +81,10 @@ class Part(Value):
     """Upper limit of the value in the live total (exploration: 0.5), or None."""
     role: PartRole = "paid"
     """Effect of its score on the total. `paid`: weight × value is a share of it (weight 0: recorded only). `boost`:
-    while the value is below `threshold`, the part `target` pays double. `penalty`: the value, at most 0, is added after
-    the cap of the cycle. `gate`: with a value below `threshold` the total is at most 0. `held_out`: never paid, and
-    never used for training; watchers compare it with the total. All but `paid` have the weight 0."""
+    while the value is below `threshold`, the part `target` pays double. `factor`: a positive total is multiplied by the
+    value, 0..1, after the cap of the cycle. `penalty`: the value, at most 0, is added after that. `gate`: with a value
+    below `threshold` the total is at most 0. `held_out`: never paid, and never used for training; watchers compare it
+    with the total. All but `paid` have the weight 0."""
     threshold: float | None = None
     """Threshold of a boost or a gate."""
     target: str | None = None

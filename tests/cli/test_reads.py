@@ -175,9 +175,9 @@ def test_marks_are_listed_from_the_end_of_the_chain(filled: Life, common: Common
 
 
 def test_a_mark_is_shown_in_words(life: Life, kept: Kept, common: CommonOptions, printed: Printed) -> None:
-    """Its principles by name, its links by what they mean."""
+    """Its principles by name with what they come to, its links by what they mean."""
     fact = life.scores(life.act(0))[0]
-    principles = tuple(Principle(name=name, score=score) for name, score in (("ethical", 0.5), ("tasteful", 1.0)))
+    principles = tuple(Principle(name=name, score=score) for name, score in (("ethical", 0.4), ("tasteful", 1.0)))
     act = life.act(0)
     kept(
         life.weights(),
@@ -189,7 +189,7 @@ def test_a_mark_is_shown_in_words(life: Life, kept: Kept, common: CommonOptions,
     mark.show(1, common=common)
 
     text = printed()
-    assert "\nprinciples ethical 0.5, tasteful 1\n" in text
+    assert "\nprinciples ethical 0.4, tasteful 1\ntotal      7.50 of 8.70, good, violates ethical\n" in text
     assert "relation CAUSES\n" in text
     assert "{" not in text
 

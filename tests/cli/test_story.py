@@ -63,7 +63,7 @@ def test_a_cycle_shows_what_bears_on_its_total(failing: Life, common: CommonOpti
     assert "  diversity      not_applicable          curiosity: Diversity is told of 50 acts; there are 2." in text
     assert "  ethical                +0.500          reward: filesystem.write can change things, and failed." in text
     assert "  repetition               -0.1000  Done 2 times with the same result in the last 20 acts." in text
-    assert "principles\n" in text
+    assert "\nprinciples, 7.70 of 8.70, good, compliant\n" in text
     assert "\n  ethical                 0.500\n" in text
     assert "\n  tasteful                    –  nothing to judge by\n" in text
     assert text.index("part:exploration") < text.index("\n  repetition               -0.1000")

@@ -51,7 +51,7 @@ async def test_what_has_no_weight_is_watched_or_bears_on_the_total(tab: Page, da
     """Each says which of the two it does; nothing without a weight is said to be paid."""
     (recorded,) = [one for one in dashboard.seeded.recorded if one.cycle == 8]
     beside = [one for one in recorded.scores if one.weight <= 0]
-    bearing = [one for one in beside if one.role in ("boost", "penalty", "gate")]
+    bearing = [one for one in beside if one.role in ("boost", "factor", "penalty", "gate")]
     assert 0 < len(bearing) < len(beside)
 
     await tab.goto("./cycles/8")

@@ -43,8 +43,8 @@ from conch_services.reward.consumer import reward as reward_consumer
 AGENT = "echo"
 UID = uuid.uuid5(uuid.NAMESPACE_URL, AGENT)
 SCORERS = ("reward", "needs", "curiosity")
-PARTS = 10
-"""Scores of an act: five by reward, one by needs, and those of curiosity."""
+PARTS = 11
+"""Scores of an act: five by reward, two by needs, and those of curiosity."""
 OF_CURIOSITY = 4
 """exploration, intrinsic, diversity, repetition."""
 
@@ -201,7 +201,7 @@ class Streamed:
                 case NoveltyMeasured():
                     scores |= {(action, one.scorer, one.component) for one in (event.score, *event.beside)}
                 case NeedsChanged() if event.score is not None:
-                    scores.add((action, event.score.scorer, event.score.component))
+                    scores |= {(action, one.scorer, one.component) for one in (event.score, *event.beside)}
         return frozenset(acts), frozenset(scores)
 
     def times(self, *kinds: type[Event]) -> Counter[str]:

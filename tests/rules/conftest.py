@@ -8,7 +8,16 @@ from typing import Any, Protocol
 import pytest
 
 from conch.text import cut
-from conch_schemas import Action, ActionTaken, GoalCheck, Outcome, action_id, cycle_event_id, source_of
+from conch_schemas import (
+    Action,
+    ActionTaken,
+    GoalCheck,
+    MeasuredEffect,
+    Outcome,
+    action_id,
+    cycle_event_id,
+    source_of,
+)
 
 UID = "6f3f0d1e-56a0-4a3f-9c6b-0a8f3f1f1c11"
 
@@ -27,6 +36,7 @@ def make_act(
     answered: str | None = None,
     step: int = 0,
     agent: str = "echo",
+    effect: MeasuredEffect | None = None,
 ) -> ActionTaken:
     """One act of cycle `cycle`; without `status` it succeeds, or there is nothing to execute."""
     is_tool = kind == "TOOL"
@@ -63,6 +73,7 @@ def make_act(
             "model": "test",
             "ms": {},
             "step": step,
+            "effect": effect,
         }
     )
 
@@ -100,6 +111,7 @@ class MakeAct(Protocol):
         answered: str | None = None,
         step: int = 0,
         agent: str = "echo",
+        effect: MeasuredEffect | None = None,
     ) -> ActionTaken:
         """See `make_act`."""
 

@@ -283,7 +283,13 @@ def test_advantages_go_with_their_rewards(rewards: list[float], order: list[int]
 
     moved = compute_advantages([rewards[place] for place in places])
 
-    assert [moved[places.index(place)] for place in range(len(rewards))] == list(compute_advantages(rewards))
+    assert [moved[places.index(place)] for place in range(len(rewards))] == compute_advantages(rewards)
+
+
+def test_advantages_are_a_list() -> None:
+    """Of no rewards it is empty."""
+    assert compute_advantages([]) == []
+    assert compute_advantages([1.0, 0.0], normalize=False) == [0.5, -0.5]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e200])
@@ -304,8 +310,8 @@ def test_a_group_without_spread_is_reported_and_moves_nothing(rows: list[tuple[f
         places = [place for place, (reward, own) in enumerate(rows) if own == group and reward is not None]
         values = [reward for place in places if (reward := rows[place][0]) is not None]
         assert (group in found.flat) == (bool(values) and len(set(values)) == 1)
-        expected = (0.0,) * len(values) if group in found.flat else compute_advantages(values)
-        assert tuple(found.advantages[place] for place in places) == expected
+        expected = [0.0] * len(values) if group in found.flat else compute_advantages(values)
+        assert [found.advantages[place] for place in places] == expected
     assert [a is None for a in found.advantages] == [reward is None for reward, _ in rows]
 
 

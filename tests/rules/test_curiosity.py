@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from conch.config import RewardSettings, Settings
+from conch.config import CuriositySettings, RewardSettings, Settings
 from conch.consumer import ServiceContext, bind
 from conch.curiosity import (
     CuriosityMeasure,
@@ -25,7 +26,6 @@ from conch.curiosity import (
     novelty,
     repetition_penalty,
 )
-from conch.curiosity.state import GOALS, LATEST, RECENT, TRIES
 from conch.folds.dedupe import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest, with_new
 from conch_schemas import (
     ActionTaken,
@@ -46,6 +46,7 @@ Fact = ActionTaken | GoalSet | MessageReceived
 
 
 REWARDS = RewardSettings()
+WINDOWS = CuriositySettings().windows
 
 
 def _run(*facts: Fact, rewards: RewardSettings = REWARDS) -> tuple[CuriosityState, list[CuriosityMeasure]]:
@@ -296,6 +297,47 @@ def test_entropy_needs_many_skills_to_be_high() -> None:
     assert entropy(["a", "b"] * 25) < 0.3
 
 
+@given(skills=st.lists(st.sampled_from("abcdef"), max_size=60), on_offer=st.integers(0, 60))
+def test_entropy_stays_within_the_unit(skills: list[str], on_offer: int) -> None:
+    """However few skills are said to be on offer; it never falls because fewer are."""
+    assert 0.0 <= entropy(skills, on_offer) <= 1.0
+    if on_offer and len(skills) > 1:
+        assert entropy(skills, on_offer) >= entropy(skills, on_offer + 1)
+
+
+def test_entropy_is_relative_to_what_is_on_offer() -> None:
+    """Three of twelve used evenly give 0.44, all twelve 1; of a single one there is nothing else to do."""
+    assert entropy(["a", "b", "c"] * 16, 12) == pytest.approx(0.44, abs=0.003)
+    assert entropy(list("abcdefghijkl") * 4, 12) == pytest.approx(1.0)
+    assert entropy(["a"] * 50, 1) == 1.0
+
+
+def test_the_numbers_of_curiosity_can_be_set(act: Act) -> None:
+    """Values of discoveries, the bonus, the weights of the drives and the windows come from the settings."""
+    given = {
+        "discoveries": {"new_tool": 0.4},
+        "bonus": {"first": 0.9},
+        "windows": {"half_life": 2},
+        "intrinsic": {"curiosity": 1.0, "competence": 0.0, "autonomy": 0.0, "social": 0.0},
+    }
+    settings = CuriositySettings.model_validate(given)
+    state, first = fold(CuriosityState(), act(0), REWARDS, settings)
+    for cycle in (1, 2):
+        state, measure = fold(state, act(cycle), REWARDS, settings)
+
+    assert first is not None
+    assert measure is not None
+    assert (first.score.value, first.exploration_bonus) == (0.4, 0.9)
+    assert first.drives.intrinsic == first.drives.curiosity
+    assert measure.novelty == pytest.approx(1 / math.sqrt(1 + 2**-0.5 + 2**-1.0))
+
+
+def test_weights_of_a_drive_that_do_not_sum_to_one_are_refused() -> None:
+    """A drive of inputs in 0..1 would leave it."""
+    with pytest.raises(ValidationError, match=r"sum to 1\.1, they must sum to 1"):
+        CuriositySettings.model_validate({"autonomy": {"goals_set": 0.4}})
+
+
 def test_social_is_the_share_of_messages_answered(act: Act) -> None:
     """None without messages; waiting messages make an act less the agent's own."""
     _, measures = _run(act(0), _message("m1"), _message("m2"), act(1, tool="reply", answered="m1"))
@@ -333,9 +375,9 @@ def test_every_window_has_a_bound(act: Act) -> None:
 
     state, _ = _run(*facts)
 
-    assert (len(state.messages), len(state.goals), len(state.deeds)) == (RECENT, GOALS, RECENT)
-    assert len(state.tries["shell"]) == TRIES
-    assert len(state.latest) == 16 * LATEST
+    assert (len(state.messages), len(state.goals), len(state.deeds)) == (WINDOWS.messages, WINDOWS.goals, WINDOWS.acts)
+    assert len(state.tries["shell"]) == WINDOWS.tries
+    assert len(state.latest) == len(state.fruitless) == 16 * REWARDS.repetition_acts
     assert len(state.model_dump_json()) < 64 * 1024
 
 

@@ -22,6 +22,7 @@ from conch.needs import (
     most_pressing,
     pressing,
     priorities_of,
+    starving_factor,
     table_of,
 )
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode
@@ -184,6 +185,40 @@ def test_needs_of_ones_own_replace_the_four(act: Act) -> None:
 
     assert state.levels == pytest.approx({"calm": 0.7})
     assert changes[0].most_pressing == "calm"
+
+
+def test_the_numbers_of_the_four_needs_can_be_set(act: Act) -> None:
+    """Start, drift, the deltas of an event, and what an improvement counts; what is not named stays as it is."""
+    given = {
+        "start": {"curiosity": 0.2},
+        "drift": {"curiosity": 0.0},
+        "events": {"reflected": {"excellence": 0.1}},
+        "improved": 1.0,
+    }
+    _, changes = _run(act(0, "REFLECT"), settings=NeedsSettings.model_validate(given))
+
+    assert changes[0].before == pytest.approx(BORN | {"curiosity": 0.2, "excellence": 0.59})
+    assert _moved(changes[0]) == pytest.approx({"excellence": 0.1})
+    assert changes[0].score is not None
+    assert changes[0].score.value == pytest.approx(0.20)
+
+
+@given(
+    levels=st.dictionaries(st.sampled_from("abcd"), st.floats(0.0, 1.0)),
+    moved=st.sampled_from([-0.1, 0.0, 0.1]),
+    level=st.floats(0.0, 1.0),
+    factor=st.floats(0.0, 1.0),
+)
+def test_starvation_takes_a_share_or_nothing(
+    levels: dict[str, float], moved: float, level: float, factor: float
+) -> None:
+    """Either the factor or 1; never less than 1 where a starving need rose, or none starves."""
+    after = {need: there + moved for need, there in levels.items()}
+    value = starving_factor(levels, after, level, factor)
+
+    assert value in (factor, 1.0)
+    if moved > 0.0 or all(there > level + 1e-9 for there in levels.values()):
+        assert value == 1.0
 
 
 def test_a_need_that_was_renamed_starts_anew(act: Act) -> None:

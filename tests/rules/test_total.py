@@ -19,7 +19,7 @@ from conch_schemas import Part, Score
 
 SETTINGS = RewardSettings()
 BUILTIN = weight_set((), SETTINGS)
-BESIDE = {"intrinsic": 0.0, "alignment": 0.0, "diversity": 0.0, "repetition": 0.0, "ethical": 0.0}
+BESIDE = dict.fromkeys(("intrinsic", "alignment", "diversity", "starving", "repetition", "ethical"), 0.0)
 """What has no weight."""
 
 
@@ -45,12 +45,12 @@ def _brevity(weight: float, name: str = "brevity") -> RuleInfo:
 
 
 def test_the_built_in_parts_have_their_weights_and_scorers() -> None:
-    """Five parts, summing to 1; only exploration is capped. Five more without a weight, two of them watched."""
+    """Five parts, summing to 1; only exploration is capped. Six more without a weight, two of them watched."""
     assert {part.component: part.weight for part in BUILTIN} == BUILTIN_WEIGHTS | BESIDE
     assert [part.scorer for part in BUILTIN[:5]] == ["reward", "reward", "needs", "reward", "curiosity"]
-    assert [part.scorer for part in BUILTIN[5:]] == ["curiosity", "reward", "curiosity", "curiosity", "reward"]
+    assert [part.scorer for part in BUILTIN[5:]] == ["curiosity", "reward", "curiosity", "needs", "curiosity", "reward"]
     assert {part.component: part.cap for part in BUILTIN if part.cap is not None} == {"exploration": 0.5}
-    assert [part.role for part in BUILTIN] == ["paid"] * 7 + ["boost", "penalty", "gate"]
+    assert [part.role for part in BUILTIN] == ["paid"] * 7 + ["boost", "factor", "penalty", "gate"]
 
 
 def test_added_parts_shrink_the_built_in_ones() -> None:

@@ -30,7 +30,7 @@ ROW = [
 ]
 COMPONENTS = (
     *("format", "execution", "needs", "goal", "exploration"),
-    *("intrinsic", "alignment", "diversity", "repetition", "ethical"),
+    *("intrinsic", "alignment", "diversity", "starving", "repetition", "ethical"),
 )
 
 

@@ -15,7 +15,7 @@ from conch.experience import MemoryStore
 from conch.experience.assemble import latest, version_order
 from conch.rewards import weight_set
 from conch.rules import RuleInfo
-from conch_schemas import ExperienceRecorded, NoveltyMeasured, Part, RewardAssigned
+from conch_schemas import ExperienceRecorded, NeedsChanged, NoveltyMeasured, Part, RewardAssigned
 
 if TYPE_CHECKING:
     from tests.store.conftest import Facts, Place
@@ -59,11 +59,20 @@ def whole_lives(facts: Any, placed: Any) -> list[tuple[int, Any]]:
     parts = weight_set([RuleInfo("exam", weight=0.0, low=0.0, high=1.0, held_out=True)], RewardSettings())
     return placed(
         facts.weights(parts),
-        *(fact for cycle in (1, 2) for fact in facts.judged(cycle) if not isinstance(fact, NoveltyMeasured)),
+        *(fact for cycle in (1, 2) for fact in facts.judged(cycle) if not isinstance(fact, _REPLACED)),
+        *(_changed(facts, cycle, starving) for cycle, starving in ((1, 1.0), (2, 0.6))),
         *(_measured(facts, cycle, repetition=-0.1 * cycle) for cycle in (1, 2)),
         *(_held(facts, cycle, ethical) for cycle, ethical in ((1, 0.5), (2, 0.9))),
         *(facts.reward(cycle, facts.score("exam", 0.1 * cycle, "exam"), scorer="exam") for cycle in (1, 2)),
     )
+
+
+_REPLACED = (NoveltyMeasured, NeedsChanged)
+"""The facts of a judged cycle that lack the scores that bear on its total."""
+
+
+def _changed(facts: Any, cycle: int, starving: float) -> NeedsChanged:
+    return facts.needs(cycle).model_copy(update={"beside": (facts.score("starving", starving, "needs"),)})
 
 
 def _measured(facts: Any, cycle: int, repetition: float) -> NoveltyMeasured:
@@ -82,7 +91,8 @@ LIVES = pytest.mark.parametrize("lives", [two_lives, whole_lives])
 
 
 def test_the_whole_total_of_a_life(facts: Facts, placed: Place) -> None:
-    """The gate takes what the first cycle gained; the second is paid, its exploration twice, less its repetition."""
+    """The gate takes what the first cycle gained; of the second, its exploration paid twice, a share is left while a
+    need starves, less its repetition."""
     life = whole_lives(facts, placed)
 
     with MemoryStore() as store:
@@ -92,7 +102,8 @@ def test_the_whole_total_of_a_life(facts: Facts, placed: Place) -> None:
     assert (first.complete, second.complete) == (True, True)
     assert [line.step for line in first.breakdown[-3:]] == ["diversity", "repetition", "gate:ethical"]
     assert first.total == pytest.approx(0.0, abs=1e-12)
-    assert second.total == pytest.approx(0.15 + 0.05 + 0.025 + 2 * 0.05 - 0.2)
+    assert [line.step for line in second.breakdown[-3:]] == ["diversity", "starving", "repetition"]
+    assert second.total == pytest.approx(0.6 * (0.15 + 0.05 + 0.025 + 2 * 0.05) - 0.2)
 
 
 @LIVES

@@ -50,15 +50,16 @@ ALONE = "a rule that no run has had (conch reward backfill scored the past with 
 
 BUILT_IN = {
     "format": "A reply that keeps to the grammar +0.5, else -1.0.",
-    "execution": "A tool that succeeds +1.0, else -0.3; resting and reflecting +0.2.",
+    "execution": "A tool that succeeds +1.0, without an effect +0.2, else -0.3; resting and reflecting +0.2.",
     "needs": "Of each need its priority, times 0.5 where it improved, times -0.3 where it worsened.",
     "goal": "By the goal's own check: achieved 2.0, partial progress 1.0, else 0.0.",
     "exploration": "A tool's first use 0.3, new information 0.5, a problem solved that had failed before 1.0.",
-    "intrinsic": "The drives: 0.3 curiosity + 0.3 competence + 0.2 autonomy + 0.2 social.",
+    "intrinsic": "The mean of the drives curiosity, competence, autonomy and social, by curiosity.intrinsic.",
     "alignment": "The weighted mean of the constitution's principles.",
     "progress": "A step of a task episode: its phase, tests, tokens and switches.",
-    "diversity": "Normalised entropy of the last 50 actions; low, exploration pays double.",
-    "repetition": "What the total loses where the same was done with the same result in the last 20 cycles.",
+    "diversity": "Normalised entropy of the last 50 actions; low, exploration of a rare skill pays double.",
+    "starving": "What a positive total is multiplied by: 0.3 while a need starves and the act raises no such need.",
+    "repetition": "What the total loses where the same was done in the last 20 cycles, or nothing came of it again.",
     "ethical": "The principle of that name; below its floor the cycle's total is at most 0.",
 }
 """The meaning of each built-in component."""
@@ -67,8 +68,8 @@ BUILT_IN = {
 async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Every component of the reward: its weight and range, and how it went over the last N experiences.
 
-    `weight` is the one in force, or what else its score does: watched, held out, boost, penalty, gate. `lag`: events
-    that wait for its scorer, where there is a bus.
+    `weight` is the one in force, or what else its score does: watched, held out, boost, factor, penalty,
+    gate. `lag`: events that wait for its scorer, where there is a bus.
     """
     with reading(common, agent) as (store, name):
         rows = reward_rows(store.charts, name, limit, await lags(common))

@@ -28,7 +28,7 @@ from conch_schemas import Part, WeightsSet
 if TYPE_CHECKING:
     from conch.bus import Bus
 
-BEARING = {"diversity": "boost", "repetition": "penalty", "ethical": "gate"}
+BEARING = {"diversity": "boost", "starving": "factor", "repetition": "penalty", "ethical": "gate"}
 """Component -> what it is to the total, which no weight changes."""
 DIGITS = 9
 """Decimals of a weight: enough for a sum within 1e-6."""

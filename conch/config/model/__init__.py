@@ -3,8 +3,17 @@
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
 from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings
 from conch.config.model.bus import BusSettings, StreamRetentionSettings
+from conch.config.model.curiosity import (
+    AutonomyDriveWeights,
+    CompetenceDriveWeights,
+    CuriosityDriveWeights,
+    CuriositySettings,
+    DiscoverySettings,
+    ExplorationBonusSettings,
+    IntrinsicWeights,
+)
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
-from conch.config.model.needs import NeedSettings, NeedsSettings
+from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
 from conch.config.model.rewards import (
     BUILTIN_COMPONENTS,
     BUILTIN_WEIGHTS,
@@ -28,14 +37,22 @@ __all__ = [
     "UI_PORT",
     "WATCHED_COMPONENTS",
     "ActuatorSettings",
+    "AutonomyDriveWeights",
     "BusSettings",
+    "CompetenceDriveWeights",
     "ConstitutionSettings",
+    "CuriosityDriveWeights",
+    "CuriositySettings",
     "CycleSettings",
+    "DiscoverySettings",
     "EdgeSettings",
+    "ExplorationBonusSettings",
+    "IntrinsicWeights",
     "JudgeSettings",
     "LogSettings",
     "MetricsSettings",
     "MindSettings",
+    "NeedEventSettings",
     "NeedSettings",
     "NeedsSettings",
     "RewardSettings",

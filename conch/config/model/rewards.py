@@ -16,7 +16,7 @@ BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.1
 
 WATCHED_COMPONENTS = ("intrinsic", "alignment", "progress")
 """Built-in components that are only recorded by default; `rewards.weights` may give them a weight."""
-BUILTIN_COMPONENTS = (*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, "diversity", "repetition", "ethical")
+BUILTIN_COMPONENTS = (*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, "diversity", "starving", "repetition", "ethical")
 """Names that a user's own rule cannot have."""
 
 
@@ -116,11 +116,17 @@ class RewardSettings(SettingsSection):
     exploration_cap: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Most that *exploration* adds to the live total, 0..1."""
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Normalised entropy of the last 50 actions below which exploration pays double, 0..1; 0: never."""
+    """Normalised entropy of the last actions below which exploration pays double, 0..1; 0: never (REWARDS 8)."""
+    diversity_acts: Annotated[int, Field(ge=2, le=500)] = 50
+    """Newest acts over which the entropy is computed (REWARDS 8)."""
+    diversity_rare: Annotated[int, Field(ge=1)] = 5
+    """Uses of a tool × operation among these acts from which on exploration with it pays no double (REWARDS 14.6)."""
     repetition: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Penalty for each repetition of an action with the same result within the last 20 cycles, 0..1."""
+    """Penalty for each repetition of an action, 0..1 (REWARDS 8)."""
+    repetition_acts: Annotated[int, Field(ge=2, le=500)] = 20
+    """Newest acts within which a repetition counts (REWARDS 8)."""
     repetition_most: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Largest penalty for repetition, 0..1."""
+    """Largest penalty for repetition, 0..1 (REWARDS 8)."""
 
     @property
     def longest_deadline(self) -> float:

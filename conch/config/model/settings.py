@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings
 from conch.config.model.bus import BusSettings
+from conch.config.model.curiosity import CuriositySettings
 from conch.config.model.edge import EdgeSettings
 from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, RewardSettings, WatchSettings
@@ -60,6 +61,8 @@ class Settings(SettingsSection):
     """The watchers of the reward: windows and alarm bounds."""
     needs: NeedsSettings = NeedsSettings()
     """The agent's needs, and how a change of satisfaction is rewarded."""
+    curiosity: CuriositySettings = CuriositySettings()
+    """Novelty, the drives, and the part *exploration*."""
     goals: tuple[Goal, ...] = ()
     """Goals that are set when the agent starts, unless they were set before."""
     store: StoreSettings = StoreSettings()

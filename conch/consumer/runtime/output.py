@@ -169,5 +169,5 @@ def _scorers(fact: Event) -> Iterator[str]:
         yield from (score.scorer for score in fact.scores)
     elif isinstance(fact, NoveltyMeasured):
         yield from (score.scorer for score in (fact.score, *fact.beside))
-    elif isinstance(fact, NeedsChanged) and fact.score is not None:
-        yield fact.score.scorer
+    elif isinstance(fact, NeedsChanged):
+        yield from (score.scorer for score in (fact.score, *fact.beside) if score is not None)

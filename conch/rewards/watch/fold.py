@@ -12,7 +12,7 @@ from conch.rewards.watch.words import sentence
 from conch_schemas import AlarmKind, ExperienceRecorded
 
 CONSUMER: Final = "watch"
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Version of this fold: it changes with any number in it."""
 
 _COMPARING: Final = ("collapse", "length_drift", "held_out")

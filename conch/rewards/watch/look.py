@@ -10,7 +10,7 @@ is then meant to be all.
 * collapse: variance of the total, recent ÷ earlier; bound 0.1 (ours), and the recent totals must surely lie closer to
 their median than the earlier ones did: an agent that no longer makes a few errors has not collapsed.
 * length_drift: median of the replies' characters, recent ÷ earlier; bound 3, or 1 ÷ 3 (ours), and surely.
-* falling_entropy: normalised entropy of tool × operation; bound `rewards.diversity` = 0.3 (REWARDS 8).
+* falling_entropy: normalised entropy of tool × operation (REWARDS 14.6); bound `rewards.diversity` = 0.3 (REWARDS 8).
 * held_out: by how many standard deviations the total's mean rose, minus by how many the held-out score's did; bound 1
 (ours), and surely, the total not having fallen. The standard deviation is that of both windows together, so neither
 figure exceeds (r + e) ÷ √(r·e) for windows r and e: 2.3 with 50 and 150. Absent where a score never varies, where less
@@ -93,7 +93,7 @@ def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[WatchFind
 
 
 def _entropy(state: WatchState, settings: WatchSettings, bound: float) -> WatchFinding:
-    value = entropy(state.skills[-settings.recent :])
+    value = entropy(state.skills[-settings.recent :], next(reversed(state.offers), 0))
     return WatchFinding("falling_entropy", None, value, bound, value < bound, value < back(bound, 1.0))
 
 

@@ -59,6 +59,8 @@ class WatchState(BaseModel):
     lengths: tuple[int, ...] = ()
     """Characters of the reply."""
     skills: tuple[str, ...] = ()
+    offers: tuple[int, ...] = ()
+    """Number of skills that the agent could choose from; 0: not known."""
     paid: tuple[str, ...] = ()
     """The components that have a weight."""
     parts: dict[str, tuple[float, ...]] = {}
@@ -98,6 +100,7 @@ def with_experience(state: WatchState, experience: ExperienceRecorded, recent: i
         "totals": put(state.totals, _kept(experience.total), most),
         "lengths": put(state.lengths, len(experience.raw), most),
         "skills": put(state.skills, intern(experience.action.skill[:100]), recent),
+        "offers": put(state.offers, experience.skills_on_offer, recent),
         "paid": tuple(score.component for score in experience.scores if score.weight > 0),
         "parts": {
             name: put(state.parts.get(name) or (0.0,) * len(state.skills), paid.get(name, 0.0), recent)

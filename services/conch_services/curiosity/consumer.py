@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conch import consumer, follow
-from conch.config.model import RewardSettings
+from conch.config import Settings
 from conch.curiosity import SCORER, VERSION, CuriosityState, fold
 from conch_schemas import ActionTaken, GoalSet, MessageReceived, NoveltyMeasured
 
@@ -16,13 +16,13 @@ from conch_schemas import ActionTaken, GoalSet, MessageReceived, NoveltyMeasured
     version=VERSION,
     state=CuriosityState,
     emits=[NoveltyMeasured],
-    setup=lambda context: context.settings.rewards,
+    setup=lambda context: context.settings,
 )
 def curiosity(
-    state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived, settings: RewardSettings
+    state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived, settings: Settings
 ) -> tuple[CuriosityState, NoveltyMeasured | None]:
     """The fold of one agent's history: one event per act."""
-    state, measure = fold(state, fact, settings)
+    state, measure = fold(state, fact, settings.rewards, settings.curiosity)
     if measure is None:
         return state, None
     return state, follow(fact, NoveltyMeasured, consumer=SCORER, version=VERSION, **measure._asdict())

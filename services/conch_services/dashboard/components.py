@@ -68,7 +68,8 @@ def share_of(component: str, role: str, found: Mapping[str, float]) -> float | N
 
 
 def bites(points: Iterable[ExperiencePoint]) -> Counter[str]:
-    """Component -> in how many cycles it was capped, doubled what it boosts, took something off, or closed as a gate.
+    """Component -> in how many cycles it was capped, doubled what it boosts, took a share or an amount off, or closed
+    as a gate.
 
     What held the whole cycle to −1..1 is called `cycle`.
     """

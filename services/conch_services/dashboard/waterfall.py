@@ -10,7 +10,7 @@ from conch_schemas import ExperienceRecorded, ScoredPart
 
 WIDTH = 200.0
 """Width of the drawing; its lowest sum is at 0, its highest at WIDTH."""
-BEARING = ("boost", "penalty", "gate")
+BEARING = ("boost", "factor", "penalty", "gate")
 """Roles of what has no weight and bears on the whole total; all else without a weight is watched."""
 LEAST_WIDTH = 1.5
 """Least width of a bar, so that a tiny amount is visible."""
@@ -100,7 +100,7 @@ class UnweightedScore:
     """The score's effect on the total."""
 
 
-_DOES = {"boost": "boost", "penalty": "penalty", "gate": "gate", "held_out": "watched, held out"}
+_DOES = {"boost": "boost", "factor": "factor", "penalty": "penalty", "gate": "gate", "held_out": "watched, held out"}
 
 
 def unweighted(experience: ExperienceRecorded) -> Sequence[UnweightedScore]:

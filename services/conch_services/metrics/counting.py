@@ -276,7 +276,8 @@ class EventCounter:
     def _measured(self, event: NoveltyMeasured, _at: float) -> None:
         agent = self._agents(event.agent)
         for drive in Drives.model_fields:
-            self._to.drives.set(getattr(event.drives, drive), agent, drive)
+            if (level := getattr(event.drives, drive)) is not None:
+                self._to.drives.set(level, agent, drive)
         self._to.novelty.set(event.novelty, agent)
         self._to.progress.set(event.learning_progress, agent)
         self._to.entropy.set(event.entropy, agent)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from conch.errors import NoStoreError
 from conch.experience import ChainReader, ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
-from conch.views import principles, scored_of, whole_row
+from conch.views import compliance, principles, scored_of, sealed_principles, whole_row
 from conch.witness import MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,
@@ -159,6 +159,7 @@ def story(found: CycleHistory) -> dict[str, object]:
         "scored": scored,
         "parts": parts,
         "principles": principles(found.act, found.marks),
+        "constitution": compliance(sealed_principles(found.marks)),
         "human": () if experience is None else [one for one in experience.scores if one.scorer == "human"],
         "trace": trace_id(told.traceparent),
         "arguments": [

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
-from conch.views import removed_marks_words
+from conch.views import compliance, removed_marks_words
 from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
 from conch_services.dashboard.checking import ChainCheck
@@ -75,7 +75,14 @@ async def mark(request: Request) -> Response:
     found = await asked(request.app.state.world.read(lambda reader: _mark(reader, agent, sequence)))
     there = found.found or {"twins": (), "links": {}, "cycle": None, "last": None}
     why = found.why or ("" if there["twins"] else f"There is no mark {sequence} of {agent}.")
-    told = {"sequence": sequence, "why": why, "broken": found.broken, "fields": FIELDS} | there
+    told = {
+        "sequence": sequence,
+        "why": why,
+        "broken": found.broken,
+        "fields": FIELDS,
+        "compliance": compliance,
+    } | there
+    told["compliance"] = compliance
     return await page(request, "mark.html", told, 503 if found.broken else 200 if there["twins"] else 404)
 
 

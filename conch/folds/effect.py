@@ -1,0 +1,42 @@
+"""How a tool call came out, and whether it brought new information, by the measured effect of the act. Pure.
+
+Without the block `effect` (an act of an earlier version, an agent that does not measure) the status alone decides.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from conch_schemas import ActionTaken, MeasuredEffect
+
+ToolResult = Literal["success", "idle", "failure"]
+"""`idle`: it ended well and had no effect, so it earns what a rest earns, and moves no need."""
+
+LEAST_NEW: Final = 5
+"""Unseen lines from which on an act brings new information (REWARDS 14.1)."""
+
+
+def tool_result(action: ActionTaken) -> ToolResult | None:
+    """The result of a valid tool call; None for every other act, and after a crash, where no outcome is known.
+
+    A check that ran to its end is a success whatever its verdict if the workspace had changed since it ran last; else
+    it is idle, unless the act had another effect (REWARDS 14.14, 14.15). What was blocked is a failure.
+    """
+    act, status, effect = action.action, action.outcome.status, action.effect
+    if act.kind != "TOOL" or not act.valid or status == "unknown":
+        return None
+    if effect is None or status == "blocked":
+        return "success" if status == "success" else "failure"
+    ran = [check for check in effect.checks if check.ran]
+    if any(check.changed_since for check in ran):
+        return "success"
+    if ran or status == "success":
+        return "idle" if effect.kind == "none" else "success"
+    return "failure"
+
+
+def brings_information(effect: MeasuredEffect) -> bool:
+    """Whether the agent read something new: 5 unseen lines or the last ones of a file; noise brings none."""
+    found = effect.information
+    least = 1 if found.finished_file else LEAST_NEW
+    return not effect.noise and (effect.kind == "information" or found.new >= least)

@@ -26,7 +26,8 @@ def show(*, common: CommonOptions = COMMON) -> None:
         return
     shown = [(dotted(path), json.dumps(value, ensure_ascii=False)) for path, value in leaves(found.settings)]
     for key, value in shown:
-        say(f"{key}: {value}  # {found.origins[key]}")
+        waits = "; it waits: there is no trainer yet" if key in found.waiting else ""
+        say(f"{key}: {value}  # {found.origins[key]}{waits}")
 
 
 @app.command

@@ -16,6 +16,7 @@ from .load import read as read
 from .mask import masked as masked
 from .model import BUILTIN_COMPONENTS as BUILTIN_COMPONENTS
 from .model import BUILTIN_WEIGHTS as BUILTIN_WEIGHTS
+from .model import WAITING_KEYS as WAITING_KEYS
 from .model import WATCHED_COMPONENTS as WATCHED_COMPONENTS
 from .model import AutonomyDriveWeights as AutonomyDriveWeights
 from .model import BusSettings as BusSettings
@@ -26,15 +27,17 @@ from .model import CuriositySettings as CuriositySettings
 from .model import CycleSettings as CycleSettings
 from .model import DiscoverySettings as DiscoverySettings
 from .model import ExplorationBonusSettings as ExplorationBonusSettings
-from .model import IntrinsicWeights as IntrinsicWeights
+from .model import IntrinsicMotivationSettings as IntrinsicMotivationSettings
 from .model import JudgeSettings as JudgeSettings
 from .model import MindSettings as MindSettings
 from .model import NeedEventSettings as NeedEventSettings
 from .model import NeedSettings as NeedSettings
 from .model import NeedsSettings as NeedsSettings
 from .model import RewardSettings as RewardSettings
+from .model import RewardWeightSettings as RewardWeightSettings
 from .model import Settings as Settings
 from .model import ToolSettings as ToolSettings
+from .model import TrainingSettings as TrainingSettings
 from .model import UiSettings as UiSettings
 from .model import WatchSettings as WatchSettings
 from .named import read_named as read_named

@@ -51,8 +51,8 @@ def beside(
     """`intrinsic` (0..1), `diversity` (0..1) and `repetition` (−1..0) of an act, each with an explanation.
 
     With fewer acts than the window (50 by default) diversity is not applicable, as few acts cannot be diverse. While it
-    is low, it is not applicable to an act of a skill used 5 times among them: exploration pays no double for it
-    (REWARDS 14.6). An act without a known outcome is not scored.
+    is low, it is not applicable to an act of a skill used 5 times among them: exploration pays no double for it. An
+    act without a known outcome is not scored.
     """
     if not known:
         return _NOT_KNOWN

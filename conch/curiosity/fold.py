@@ -27,10 +27,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from conch.config import CuriositySettings, DiscoverySettings, RewardSettings
+from conch.config import CuriositySettings, DiscoverySettings, IntrinsicMotivationSettings, RewardSettings
 from conch.curiosity.beside import SCORER, VERSION, Repeats, Variety, beside
 from conch.curiosity.rules import (
     DEFAULTS,
+    MIX,
     Discovery,
     autonomy_drive,
     challenge_level,
@@ -91,6 +92,7 @@ class _Rules(NamedTuple):
 
     curiosity: CuriositySettings
     rewards: RewardSettings
+    mix: IntrinsicMotivationSettings
 
     @property
     def acts(self) -> int:
@@ -103,13 +105,14 @@ def fold(
     fact: ActionTaken | GoalSet | MessageReceived,
     settings: RewardSettings,
     curiosity: CuriositySettings = DEFAULTS,
+    mix: IntrinsicMotivationSettings = MIX,
 ) -> tuple[CuriosityState, CuriosityMeasure | None]:
     """The history after `fact`, and for an act its measure; None for other events and for an act that was applied
     before.
 
     An act without an outcome, after a crash, counts as met, but neither as a use nor as a try, and is not scored.
     """
-    rules = _Rules(curiosity, settings)
+    rules = _Rules(curiosity, settings, mix)
     if isinstance(fact, GoalSet):
         return _goal_set(state, fact, curiosity.windows.goals), None
     if isinstance(fact, MessageReceived):
@@ -182,7 +185,7 @@ def _measure(
         _competence(after, own),
         _autonomy(after, own),
         _social(after, measured=action.effect is not None),
-        own.intrinsic,
+        rules.mix,
     )
     variety, repeats = _variety(after, action, rules.rewards), _repeats(after, action, fingerprint)
     known = action.outcome.status != "unknown"

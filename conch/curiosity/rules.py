@@ -15,7 +15,7 @@ from conch.config import (
     CuriositySettings,
     DiscoverySettings,
     ExplorationBonusSettings,
-    IntrinsicWeights,
+    IntrinsicMotivationSettings,
 )
 from conch.folds import valid
 from conch_schemas import Drives
@@ -23,7 +23,7 @@ from conch_schemas import Drives
 Discovery = Literal["new_tool", "new_information", "novel_problem_solved"]
 
 DEFAULTS: Final = CuriositySettings()
-"""The numbers of REWARDS 2 and 4."""
+MIX: Final = IntrinsicMotivationSettings()
 
 _LEAST_TRIES: Final = 4
 """Least number of tries for learning progress: two before, two after."""
@@ -116,16 +116,20 @@ def intrinsic_motivation(
     competence: float,
     autonomy: float,
     social: float | None,
-    weights: IntrinsicWeights = DEFAULTS.intrinsic,
+    weights: IntrinsicMotivationSettings = MIX,
 ) -> float:
     """0.3 curiosity + 0.3 competence + 0.2 autonomy + 0.2 social; in [0, 1] where the inputs are.
 
-    Without *social* (None) the mean of the others by weight; 0 where they weigh nothing (REWARDS 14.10).
+    Without *social* (None) the mean of the others by weight; 0 where they weigh nothing.
     """
-    rest = weights.curiosity * curiosity + weights.competence * competence + weights.autonomy * autonomy
+    rest = (
+        weights.curiosity_weight * curiosity
+        + weights.competence_weight * competence
+        + weights.autonomy_weight * autonomy
+    )
     if social is not None:
-        return rest + weights.social * social
-    share = weights.curiosity + weights.competence + weights.autonomy
+        return rest + weights.social_weight * social
+    share = weights.curiosity_weight + weights.competence_weight + weights.autonomy_weight
     return rest / share if share else 0.0
 
 
@@ -134,7 +138,7 @@ def drives(
     competence: float,
     autonomy: float,
     social: float | None,
-    weights: IntrinsicWeights = DEFAULTS.intrinsic,
+    weights: IntrinsicMotivationSettings = MIX,
 ) -> Drives:
     """The four drives and their mix, each clamped to 0..1 against rounding; `social` None: no person has spoken."""
     return valid(
@@ -151,7 +155,7 @@ def entropy(skills: Iterable[str], on_offer: int = 0) -> float:
     """Shannon entropy of the skills over the most that there could be, in [0, 1]; 0 for fewer than two acts.
 
     The most is the entropy of `on_offer` skills used evenly, or of the acts where they are fewer: three of twelve used
-    evenly give 0.44 (REWARDS 14.6). Of one skill on offer it is 1: there is nothing else to do. Where the number on
+    evenly give 0.44. Of one skill on offer it is 1: there is nothing else to do. Where the number on
     offer is not known (0), that of the acts counts: alternating between two skills is then little diversity.
     """
     counts = Counter(skills)

@@ -65,7 +65,7 @@ def act_fingerprint(action: ActionTaken) -> str:
 
 def repetition_fingerprint(action: ActionTaken) -> str:
     """16 hex digits: equal for acts of the same kind, tool and arguments, to the letter, with results that differ only
-    in numbers, ids, times, case, space (REWARDS 14.5)."""
+    in numbers, ids, times, case, space."""
     act = action.action
     said = json.dumps([act.args, act.text], sort_keys=True) if act.valid else action.raw
     parts = (act.kind, act.tool or "", said, action.outcome.status, fingerprint(action.outcome.output.text))

@@ -13,14 +13,14 @@ ToolResult = Literal["success", "idle", "failure"]
 """`idle`: it ended well and had no effect, so it earns what a rest earns, and moves no need."""
 
 LEAST_NEW: Final = 5
-"""Unseen lines from which on an act brings new information (REWARDS 14.1)."""
+"""Unseen lines from which on an act brings new information."""
 
 
 def tool_result(action: ActionTaken) -> ToolResult | None:
     """The result of a valid tool call; None for every other act, and after a crash, where no outcome is known.
 
     A check that ran to its end is a success whatever its verdict if the workspace had changed since it ran last; else
-    it is idle, unless the act had another effect (REWARDS 14.14, 14.15). What was blocked is a failure.
+    it is idle, unless the act had another effect. What was blocked is a failure.
     """
     act, status, effect = action.action, action.outcome.status, action.effect
     if act.kind != "TOOL" or not act.valid or status == "unknown":

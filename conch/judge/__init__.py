@@ -1,4 +1,4 @@
-"""Judges (REWARDS 7): an LLM scores acts by a rubric; the judged text is fenced, so that it cannot dictate its score.
+"""Judges: an LLM scores acts by a rubric; the judged text is fenced, so that it cannot dictate its score.
 
 JudgeConfig(rubric, model, ask, tries=1)      `ask` is any async function from a question to raw text
 score_with_llm_judge(trajectory, config, cache) -> (score in 0..1, cache)

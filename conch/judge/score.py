@@ -48,7 +48,7 @@ def judge_version(rubric: str, model: str, version: str = VERSION) -> str:
 def judge_key(trajectory: Trajectory, config: JudgeConfig) -> str:
     """64 hex digits that are equal for two trajectories exactly when this judge gets the same question about both.
 
-    `cache_key` of the messages with rubric, model and version (REWARDS 7): a changed rubric never serves an old score.
+    `cache_key` of the messages with rubric, model and version: a changed rubric never serves an old score.
     """
     return _digest(cache_key(trajectory.messages), config.rubric, config.model, config.version)
 

@@ -55,7 +55,7 @@ def starving_factor(before: Levels, after: Levels, level: float = 0.1, factor: f
     """What a positive total is multiplied by: `factor` while a need stood at or below `level` before the act, and the
     act raised none of the starving ones; else 1.
 
-    In [0, 1] where `factor` is. However many needs starve, it applies once (REWARDS 14.4).
+    In [0, 1] where `factor` is. However many needs starve, it applies once.
     """
     starved = starving_needs(before, level)
     return factor if starved and not raises_any(before, after, starved) else 1.0

@@ -37,7 +37,7 @@ def changes_something(action: ActionTaken) -> bool:
     """Whether the act changed something, or may have; false where it was blocked or its outcome is not known.
 
     Changes of the workspace are measured, where the agent measures; what lies beyond it counts as changed by an
-    operation that declares `world`, or declares nothing (REWARDS 14.3).
+    operation that declares `world`, or declares nothing.
     """
     act = action.action
     if act.kind != "TOOL" or not act.valid or action.outcome.status in ("blocked", "unknown", "none"):
@@ -68,7 +68,7 @@ def domain_of(action: ActionTaken) -> Domain:
 def principles_of(action: ActionTaken) -> PrincipleScore:
     """The act's scores by principle, in its domain. Never raises; the same act gives the same scores.
 
-    *ethical* of a blocked act is 0.5 in every domain, below the floor of the gate (REWARDS 14.2).
+    *ethical* of a blocked act is 0.5 in every domain, below the floor of the gate.
     """
     scores = _judged(action)
     if action.outcome.status == "blocked":

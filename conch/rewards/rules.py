@@ -30,7 +30,7 @@ def execution_reward(kind: str, valid: bool, success: bool, idle: bool = False) 
     """In [−0.3, 1]: a tool 1.0, idle 0.2, failed −0.3; a valid DO_NOTHING or REFLECT 0.2; an invalid reply 0.0.
 
     `success` is the outcome's structured status, never inferred from the output. `idle`: the call was measured and had
-    no effect, which earns no more than a rest (REWARDS 14.14).
+    no effect, which earns no more than a rest.
     """
     if not valid or kind == "INVALID":
         return 0.0

@@ -10,9 +10,9 @@ from conch.errors import ContractError
 from conch.rules.verdict import LARGEST
 
 POSITIVE, NEGATIVE = 0.3, -0.3
-"""Least reward of a positive example, and greatest of a negative one (REWARDS 9)."""
+"""Least reward of a positive example, and greatest of a negative one."""
 SPREAD: Final = 1e-8
-"""A sample standard deviation up to this counts as 0 (REWARDS 7)."""
+"""A sample standard deviation up to this counts as 0."""
 
 
 class GroupAdvantages(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 SHORT, LONG = 500, 2000
-"""Completion tokens up to which the length costs nothing, and from which the score is 0 (REWARDS 7)."""
+"""Completion tokens up to which the length costs nothing, and from which the score is 0."""
 KEY_DIGITS: Final = 32
 
 
@@ -37,7 +37,7 @@ class Trajectory:
 def cache_key(messages: Iterable[Message | Mapping[str, object]]) -> str:
     """32 hex digits that are equal for two conversations exactly when their roles and contents are the same, in order.
 
-    The first of SHA-256 over `json.dumps([{"role", "content"} …], sort_keys=True)` (REWARDS 7). Other fields of a
+    The first of SHA-256 over `json.dumps([{"role", "content"} …], sort_keys=True)`. Other fields of a
     message (a time, a model) are ignored; a missing role or content counts as null.
     """
     told = [_told(message) for message in messages]

@@ -169,7 +169,7 @@ def test_replies_that_grow_or_shrink_are_told(make: Make, characters: int, words
 
 
 def test_doing_the_same_again_and_again_is_low_diversity(make: Make) -> None:
-    """The mark that REWARDS 8 asks for: the entropy that curiosity measures, below the same bound."""
+    """The entropy that curiosity measures, below the same bound."""
     acts = [*_plain(make, 60), *_plain(make, 40, start=61, skill="shell.None")]
 
     [change] = _run(acts)[1]

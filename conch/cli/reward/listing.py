@@ -54,7 +54,7 @@ BUILT_IN = {
     "needs": "Of each need its priority, times 0.5 where it improved, times -0.3 where it worsened.",
     "goal": "By the goal's own check: achieved 2.0, partial progress 1.0, else 0.0.",
     "exploration": "A tool's first use 0.3, new information 0.5, a problem solved that had failed before 1.0.",
-    "intrinsic": "The mean of the drives curiosity, competence, autonomy and social, by curiosity.intrinsic.",
+    "intrinsic": "The mean of the drives curiosity, competence, autonomy and social, by training.intrinsic_motivation.",
     "alignment": "The weighted mean of the constitution's principles.",
     "progress": "A step of a task episode: its phase, tests, tokens and switches.",
     "diversity": "Normalised entropy of the last 50 actions; low, exploration of a rare skill pays double.",

@@ -10,7 +10,6 @@ from conch.config.model.curiosity import (
     CuriositySettings,
     DiscoverySettings,
     ExplorationBonusSettings,
-    IntrinsicWeights,
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
@@ -25,6 +24,12 @@ from conch.config.model.rewards import (
 )
 from conch.config.model.settings import Settings, StoreRetentionSettings
 from conch.config.model.telemetry import METRICS_PORT, LogSettings, MetricsSettings
+from conch.config.model.training import (
+    WAITING_KEYS,
+    IntrinsicMotivationSettings,
+    RewardWeightSettings,
+    TrainingSettings,
+)
 from conch.config.model.ui import LEAST_TOKEN, UI_PORT, UiSettings
 
 __all__ = [
@@ -35,6 +40,7 @@ __all__ = [
     "METRICS_PORT",
     "MOST_SENSES",
     "UI_PORT",
+    "WAITING_KEYS",
     "WATCHED_COMPONENTS",
     "ActuatorSettings",
     "AutonomyDriveWeights",
@@ -47,7 +53,7 @@ __all__ = [
     "DiscoverySettings",
     "EdgeSettings",
     "ExplorationBonusSettings",
-    "IntrinsicWeights",
+    "IntrinsicMotivationSettings",
     "JudgeSettings",
     "LogSettings",
     "MetricsSettings",
@@ -56,11 +62,13 @@ __all__ = [
     "NeedSettings",
     "NeedsSettings",
     "RewardSettings",
+    "RewardWeightSettings",
     "SenseSettings",
     "Settings",
     "StoreRetentionSettings",
     "StreamRetentionSettings",
     "ToolSettings",
+    "TrainingSettings",
     "UiSettings",
     "ValuesSettings",
     "WatchSettings",

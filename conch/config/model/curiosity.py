@@ -14,7 +14,7 @@ Acts = Annotated[int, Field(ge=2, le=500)]
 
 
 class CuriosityWindows(SettingsSection):
-    """How far back curiosity looks (REWARDS 4)."""
+    """How far back curiosity looks."""
 
     acts: Acts = 50
     """Newest acts over which the success rate, the skill improvement and *autonomy* are computed."""
@@ -31,7 +31,7 @@ class CuriosityWindows(SettingsSection):
 
 
 class ExplorationBonusSettings(SettingsSection):
-    """The exploration bonus of a tool by its n uses before (REWARDS 4)."""
+    """The exploration bonus of a tool by its n uses before."""
 
     first: Share = 0.5
     """Bonus of a tool that was never used, 0..1."""
@@ -48,7 +48,7 @@ class ExplorationBonusSettings(SettingsSection):
 
 
 class DiscoverySettings(SettingsSection):
-    """The value of *exploration* by what an act discovered; of several the largest counts (REWARDS 2)."""
+    """The value of *exploration* by what an act discovered; of several the largest counts."""
 
     new_tool: Share = 0.3
     """First use of a tool, 0..1."""
@@ -70,7 +70,7 @@ class DriveWeights(SettingsSection):
 
 
 class CuriosityDriveWeights(DriveWeights):
-    """The drive *curiosity* (REWARDS 4)."""
+    """The drive *curiosity*."""
 
     novelty: Share = 0.5
     """Weight of the act's novelty, 0..1."""
@@ -81,7 +81,7 @@ class CuriosityDriveWeights(DriveWeights):
 
 
 class CompetenceDriveWeights(DriveWeights):
-    """The drive *competence* (REWARDS 4)."""
+    """The drive *competence*."""
 
     success_rate: Share = 0.4
     """Weight of the recent task success rate, 0..1."""
@@ -92,7 +92,7 @@ class CompetenceDriveWeights(DriveWeights):
 
 
 class AutonomyDriveWeights(DriveWeights):
-    """The drive *autonomy* (REWARDS 4)."""
+    """The drive *autonomy*."""
 
     self_initiated: Share = 0.4
     """Weight of the share of acts made while no person's message waited, 0..1."""
@@ -100,19 +100,6 @@ class AutonomyDriveWeights(DriveWeights):
     """Weight of the share of goals that the agent set itself, 0..1."""
     independence: Share = 0.3
     """Weight of the share of acts that did not ask for help, 0..1."""
-
-
-class IntrinsicWeights(DriveWeights):
-    """The mix *intrinsic* of the four drives (REWARDS 4)."""
-
-    curiosity: Share = 0.3
-    """Weight of *curiosity*, 0..1."""
-    competence: Share = 0.3
-    """Weight of *competence*, 0..1."""
-    autonomy: Share = 0.2
-    """Weight of *autonomy*, 0..1."""
-    social: Share = 0.2
-    """Weight of *social*, 0..1; while no person has spoken, the mix is the mean of the other three by weight."""
 
 
 class CuriositySettings(SettingsSection):
@@ -129,8 +116,6 @@ class CuriositySettings(SettingsSection):
     competence: CompetenceDriveWeights = CompetenceDriveWeights()
     """Weights of the drive *competence*."""
     sweet_spot: Annotated[float, Field(gt=0, lt=1)] = 0.7
-    """Success rate at which a challenge is greatest, 0..1 (REWARDS 4)."""
+    """Success rate at which a challenge is greatest, 0..1."""
     autonomy: AutonomyDriveWeights = AutonomyDriveWeights()
     """Weights of the drive *autonomy*."""
-    intrinsic: IntrinsicWeights = IntrinsicWeights()
-    """Weights of the drives in their mix."""

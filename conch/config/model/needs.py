@@ -29,7 +29,7 @@ Deltas = dict[Literal["sustainability", "reliability", "curiosity", "excellence"
 
 
 class NeedStartSettings(SettingsSection):
-    """Satisfaction of the four default needs in a new agent (REWARDS 3)."""
+    """Satisfaction of the four default needs in a new agent."""
 
     sustainability: Level = 0.7
     """0..1."""
@@ -42,7 +42,7 @@ class NeedStartSettings(SettingsSection):
 
 
 class NeedDriftSettings(SettingsSection):
-    """Change of satisfaction of the four default needs per cycle, by time alone (REWARDS 3)."""
+    """Change of satisfaction of the four default needs per cycle, by time alone."""
 
     sustainability: Change = 0.0
     """−1..1 per cycle."""
@@ -55,7 +55,7 @@ class NeedDriftSettings(SettingsSection):
 
 
 class NeedEventSettings(SettingsSection):
-    """Change of satisfaction of the four default needs by each event, −1..1 (REWARDS 3)."""
+    """Change of satisfaction of the four default needs by each event, −1..1."""
 
     user_helped: Deltas = Field({"reliability": 0.1, "excellence": 0.1})
     """A message was answered."""
@@ -85,7 +85,7 @@ class NeedEventSettings(SettingsSection):
 
 
 class StarvingSettings(SettingsSection):
-    """Starvation of needs: an act that relieves none earns only a share of a positive total (REWARDS 14.4)."""
+    """Starvation of needs: an act that relieves none earns only a share of a positive total."""
 
     level: Level = 0.1
     """Satisfaction at or below which a need starves, 0..1."""
@@ -101,9 +101,9 @@ class NeedsSettings(SettingsSection):
     mode: Literal["counted", "delta"] = "counted"
     """counted: priority × (`improved` or `worsened`); delta: priority × change."""
     improved: Level = 0.5
-    """What a need that improved counts in the mode counted, 0..1 (REWARDS 2)."""
+    """What a need that improved counts in the mode counted, 0..1."""
     worsened: Annotated[float, Field(ge=-1, le=0)] = -0.3
-    """What a need that worsened counts in the mode counted, −1..0 (REWARDS 2)."""
+    """What a need that worsened counts in the mode counted, −1..0."""
     start: NeedStartSettings = NeedStartSettings()
     """Satisfaction of the four default needs in a new agent."""
     drift: NeedDriftSettings = NeedDriftSettings()

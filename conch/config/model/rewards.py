@@ -116,17 +116,17 @@ class RewardSettings(SettingsSection):
     exploration_cap: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Most that *exploration* adds to the live total, 0..1."""
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Normalised entropy of the last actions below which exploration pays double, 0..1; 0: never (REWARDS 8)."""
+    """Normalised entropy of the last actions below which exploration pays double, 0..1; 0: never."""
     diversity_acts: Annotated[int, Field(ge=2, le=500)] = 50
-    """Newest acts over which the entropy is computed (REWARDS 8)."""
+    """Newest acts over which the entropy is computed."""
     diversity_rare: Annotated[int, Field(ge=1)] = 5
-    """Uses of a tool × operation among these acts from which on exploration with it pays no double (REWARDS 14.6)."""
+    """Uses of a tool × operation among these acts from which on exploration with it pays no double."""
     repetition: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Penalty for each repetition of an action, 0..1 (REWARDS 8)."""
+    """Penalty for each repetition of an action, 0..1."""
     repetition_acts: Annotated[int, Field(ge=2, le=500)] = 20
-    """Newest acts within which a repetition counts (REWARDS 8)."""
+    """Newest acts within which a repetition counts."""
     repetition_most: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Largest penalty for repetition, 0..1 (REWARDS 8)."""
+    """Largest penalty for repetition, 0..1."""
 
     @property
     def longest_deadline(self) -> float:

@@ -14,6 +14,7 @@ from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, RewardSettings, WatchSettings
 from conch.config.model.section import SettingsSection
 from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
+from conch.config.model.training import TrainingSettings
 from conch.config.model.ui import UiSettings
 from conch_schemas import Goal
 
@@ -55,6 +56,8 @@ class Settings(SettingsSection):
     """Values and guardrails: principles of the agent, and calls that are forbidden."""
     rewards: RewardSettings = RewardSettings()
     """How scores become a total."""
+    training: TrainingSettings = TrainingSettings()
+    """What the agent is rewarded and driven by, and how its experiences will train a model."""
     constitution: ConstitutionSettings = ConstitutionSettings()
     """The constitution: seven principles that acts are scored by."""
     watch: WatchSettings = WatchSettings()

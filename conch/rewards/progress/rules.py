@@ -1,4 +1,4 @@
-"""Progress of a task episode, from one state to the next (REWARDS 5). Pure functions of values.
+"""Progress of a task episode, from one state to the next. Pure functions of values.
 
 A state is a table: `phase`, `roles` (shares of the messages by role), `test_pass_rate` (0..1), `tokens_used` (since the
 episode began), `switch_committed` (of a topology, in the step that led to the state). The input is not trusted: a value

@@ -1,16 +1,16 @@
 """The watchers' findings: each watched statistic of the newest acts, its bound, and the values for its sentence.
 
-All statistics are taken over the newest `watch.recent` acts (50: the window that REWARDS 8 gives for the entropy) under
+All statistics are taken over the newest `watch.recent` acts (50, the window of the entropy) under
 one weight set, and are absent until there are so many. Three compare them with the `watch.earlier` acts before those
 (150, our choice: three windows show what is usual), once there are 50 of these.
 
-* dominance: Cov(part, total) ÷ Var(total) of what each part added to the total; bound 0.8 (REWARDS 8), by two standard
+* dominance: Cov(part, total) ÷ Var(total) of what each part added to the total; bound 0.8, by two standard
 errors of the share. Absent while the total's standard deviation is below 0.05, and where only one component is paid: it
 is then meant to be all.
 * collapse: variance of the total, recent ÷ earlier; bound 0.1 (ours), and the recent totals must surely lie closer to
 their median than the earlier ones did: an agent that no longer makes a few errors has not collapsed.
 * length_drift: median of the replies' characters, recent ÷ earlier; bound 3, or 1 ÷ 3 (ours), and surely.
-* falling_entropy: normalised entropy of tool × operation (REWARDS 14.6); bound `rewards.diversity` = 0.3 (REWARDS 8).
+* falling_entropy: normalised entropy of tool × operation; bound `rewards.diversity` = 0.3.
 * held_out: by how many standard deviations the total's mean rose, minus by how many the held-out score's did; bound 1
 (ours), and surely, the total not having fallen. The standard deviation is that of both windows together, so neither
 figure exceeds (r + e) ÷ √(r·e) for windows r and e: 2.3 with 50 and 150. Absent where a score never varies, where less

@@ -22,7 +22,7 @@ def curiosity(
     state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived, settings: Settings
 ) -> tuple[CuriosityState, NoveltyMeasured | None]:
     """The fold of one agent's history: one event per act."""
-    state, measure = fold(state, fact, settings.rewards, settings.curiosity)
+    state, measure = fold(state, fact, settings.rewards, settings.curiosity, settings.training.intrinsic_motivation)
     if measure is None:
         return state, None
     return state, follow(fact, NoveltyMeasured, consumer=SCORER, version=VERSION, **measure._asdict())

@@ -1,6 +1,6 @@
 """The log of each episode, as JSON Lines: `agents/<agent>/episodes/<episode>/rewards.jsonl` in the home.
 
-One row a step (REWARDS 5): `step` from 0, `delta_pass_rate` and `delta_tokens` since the step before, `phase_advance`,
+One row a step: `step` from 0, `delta_pass_rate` and `delta_tokens` since the step before, `phase_advance`,
 `switch_committed`, `r_step` (the step's reward), and `terminal: true` on the last, which has the final bonus in its
 `r_step`. Behind them, where the step was an act: its `cycle`, and the `test_pass_rate` after it, 0..1. A directory has
 the episode's own name where that can be a file's name, else its digest.

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from conch.config import CuriositySettings, RewardSettings, Settings
+from conch.config import CuriositySettings, IntrinsicMotivationSettings, RewardSettings, Settings
 from conch.consumer import ServiceContext, bind
 from conch.curiosity import (
     CuriosityMeasure,
@@ -318,12 +318,14 @@ def test_the_numbers_of_curiosity_can_be_set(act: Act) -> None:
         "discoveries": {"new_tool": 0.4},
         "bonus": {"first": 0.9},
         "windows": {"half_life": 2},
-        "intrinsic": {"curiosity": 1.0, "competence": 0.0, "autonomy": 0.0, "social": 0.0},
     }
     settings = CuriositySettings.model_validate(given)
-    state, first = fold(CuriosityState(), act(0), REWARDS, settings)
+    mix = IntrinsicMotivationSettings(
+        curiosity_weight=1.0, competence_weight=0.0, autonomy_weight=0.0, social_weight=0.0
+    )
+    state, first = fold(CuriosityState(), act(0), REWARDS, settings, mix)
     for cycle in (1, 2):
-        state, measure = fold(state, act(cycle), REWARDS, settings)
+        state, measure = fold(state, act(cycle), REWARDS, settings, mix)
 
     assert first is not None
     assert measure is not None

@@ -20,6 +20,7 @@ from .model import WATCHED_COMPONENTS as WATCHED_COMPONENTS
 from .model import BusSettings as BusSettings
 from .model import ConstitutionSettings as ConstitutionSettings
 from .model import CycleSettings as CycleSettings
+from .model import EffectSettings as EffectSettings
 from .model import JudgeSettings as JudgeSettings
 from .model import MindSettings as MindSettings
 from .model import NeedSettings as NeedSettings

@@ -10,7 +10,7 @@ from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, 
 from conch.config.model.bus import BusSettings
 from conch.config.model.edge import EdgeSettings
 from conch.config.model.needs import NeedsSettings
-from conch.config.model.rewards import ConstitutionSettings, RewardSettings, WatchSettings
+from conch.config.model.rewards import ConstitutionSettings, EffectSettings, RewardSettings, WatchSettings
 from conch.config.model.section import SettingsSection
 from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
 from conch.config.model.ui import UiSettings
@@ -54,6 +54,8 @@ class Settings(SettingsSection):
     """Values and guardrails: principles of the agent, and calls that are forbidden."""
     rewards: RewardSettings = RewardSettings()
     """How scores become a total."""
+    effects: EffectSettings = EffectSettings()
+    """How the agent measures what an act brought about."""
     constitution: ConstitutionSettings = ConstitutionSettings()
     """The constitution: seven principles that acts are scored by."""
     watch: WatchSettings = WatchSettings()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from functools import lru_cache
 
 _SEPARATORS = frozenset("();<>|&\n")
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
-_FILE = re.compile(r"(?!\d+(?:\.\d+)*$)[^\s/]*[^\s/.][^\s/]*\.\w{1,10}|[^\s]*/[^\s]*")
-"""A word that names a file: with a slash, or with a dot inside that makes no number."""
+_FILE = re.compile(r"(?!\d+(?:\.\d+)*$)\S*(?:/|\.\w)\S*")
+"""A word that names a file: with a slash, or with a dot before a letter that makes no number."""
+MOST_READ = 10_000
+"""Characters of a command that are read."""
 _PYTHON = re.compile(r"python[\d.]*")
 
 
@@ -31,7 +34,7 @@ def same_command(one: str, other: str) -> bool:
     return one.split() == other.split()
 
 
-def test_program(command: str, programs: Iterable[str]) -> str | None:
+def program_tested(command: str, programs: Iterable[str]) -> str | None:
     """The first of `programs` (as in `rewards.test_programs`) that the command begins with, after any `cd`.
 
     Options before and between the words do not matter, nor do the interpreter's version and a program's directory.
@@ -56,14 +59,15 @@ def _named(words: list[str]) -> list[str]:
     return ["python" if _PYTHON.fullmatch(name) else name, *words[1:]]
 
 
-def _simple_commands(command: str) -> list[list[str]]:
+@lru_cache(maxsize=16)
+def _simple_commands(command: str) -> tuple[list[str], ...]:
     """The words of each program that the line runs, without assignments before it; a redirection's file is a word."""
-    reader = shlex.shlex(command, posix=True, punctuation_chars="();<>|&\n")
+    reader = shlex.shlex(command[:MOST_READ], posix=True, punctuation_chars="();<>|&\n")
     reader.whitespace, reader.commenters, reader.whitespace_split = " \t\r", "", True
     try:
         words = list(reader)
     except ValueError:
-        words = command.split()
+        words = command[:MOST_READ].split()
     found: list[list[str]] = [[]]
     for word in words:
         if not word or set(word) <= _SEPARATORS:
@@ -71,4 +75,4 @@ def _simple_commands(command: str) -> list[list[str]]:
                 found.append([])
         elif found[-1] or not _ASSIGNMENT.fullmatch(word):
             found[-1].append(word)
-    return [words for words in found if words]
+    return tuple(words for words in found if words)

@@ -61,6 +61,11 @@ class WorkspaceTracker:
         return self._looked
 
     @property
+    def size(self) -> int:
+        """Files and directories that were seen."""
+        return len(self._files)
+
+    @property
     def digest(self) -> int | None:
         """64 bits that stand for all files; None where not all of them were visited."""
         return sum(file.mark for file in self._files.values()) % 2**63 if self._last.visited is None else None

@@ -394,12 +394,21 @@ async def test_no_line_is_new_twice_after_a_crash(measured: Any, at: int, stored
     ]
 
 
-async def test_an_unknown_act_changed_nothing_from_outside(measured: Any) -> None:
+async def test_an_unknown_act_changed_nothing_from_outside(measured: Any, crashing_bus: Any) -> None:
     """What the interrupted act wrote does not make filling count again."""
+    workspace = measured.workspace
+
+    @tool
+    async def die() -> str:
+        """Writes, and the process dies."""
+        (workspace / "a").write_text("second line")
+        raise crashing_bus.death
+
+    measured.add(die)
     measured.configured(effects={"run_length": 1})
     await effects(measured, write("a", "first line"))
-    measured.mind.decides = lambda _: write("a", "second line")
-    await measured.crash(2, 3, stored=False)
+    measured.mind.decides = lambda _: "TOOL: die()"
+    await measured.crash(2, 99, stored=False)
     assert (measured.workspace / "a").read_text() == "second line"
     measured.mind.decides = lambda _: write("a", "third line")
     await measured.run(3)

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conch.config import EffectSettings, Settings
@@ -163,6 +163,7 @@ ACTS = st.builds(
 )
 
 
+@example(acts=[ActFindings(0, unseen=5, source="program")] * 60)
 @given(acts=st.lists(ACTS, max_size=120))
 def test_changes_and_programs_never_pay_more_often_than_they_may(acts: list[ActFindings]) -> None:
     """At most 20 acts between two advances end in a change, and at most 3 of 50 are information from programs."""

@@ -54,6 +54,14 @@ class DiskWatch:
         return crossed
 
 
+def disk_left(path: Path) -> dict[str, float]:
+    """The share of the disk that is left, 0..1, as `disk`; empty where it cannot be read."""
+    try:
+        return {"disk": 1 - disk_use(path).share}
+    except OSError:
+        return {}
+
+
 def disk_use(path: Path) -> DiskUse:
     """Usage of the file system that `path` is on, or will be. Raises OSError."""
     there = path

@@ -121,6 +121,12 @@ class Registry:
         """In the order given."""
         return tuple(spec.name for spec in self.specs)
 
+    @property
+    def skills(self) -> int:
+        """Number of tool × operation pairs that a reply can name."""
+        operations = (next((a.choices for a in spec.arguments if a.name == "operation"), ()) for spec in self.specs)
+        return sum(max(1, len(choices)) for choices in operations)
+
     def objection(self, tool: str, args: Mapping[str, JsonValue]) -> str | None:
         """Why the call is invalid, in one sentence; None if it is valid."""
         if tool not in self:

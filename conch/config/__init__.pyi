@@ -26,6 +26,7 @@ from .model import CuriosityDriveWeights as CuriosityDriveWeights
 from .model import CuriositySettings as CuriositySettings
 from .model import CycleSettings as CycleSettings
 from .model import DiscoverySettings as DiscoverySettings
+from .model import EffectSettings as EffectSettings
 from .model import ExplorationBonusSettings as ExplorationBonusSettings
 from .model import IntrinsicMotivationSettings as IntrinsicMotivationSettings
 from .model import JudgeSettings as JudgeSettings

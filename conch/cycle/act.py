@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from conch.cycle.goals import GoalBaseline
+from conch.cycle.effects.meter import EffectMeter
+from conch.cycle.goals import GoalBaseline, runs_program
 from conch.cycle.state.effects import touched
 from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.text import cut
@@ -39,17 +40,33 @@ async def act(
     context: ToolContext,
     goals: Iterable[ActiveGoal],
     baseline: GoalBaseline,
+    meter: EffectMeter | None = None,
 ) -> ActionResult:
-    """Run `action` once and check the goals. Every tool failure becomes an outcome. Cancelled, the tool is killed."""
+    """Run `action` once and check the goals. Every tool failure becomes an outcome. Cancelled, the tool is killed.
+
+    `meter` looks at the workspace around the tool's run, before the goals' checks can write to it.
+    """
     began, before = time.perf_counter(), tuple(goals)
     if guard is not None:
         outcome = _nothing("blocked", guard)
     elif runs(action, guard):
-        outcome = await toolbox.run(action, context)
+        outcome = await _run(action, toolbox, context, meter)
     else:
         outcome = _nothing("none")
-    checks = await baseline.after(before, context, touched=touched(action, outcome.status))
+    may_differ = touched(action, outcome.status)
+    checks = await baseline.after(before, context, touched=may_differ)
+    if meter is not None and may_differ and runs_program(before):
+        await meter.settle()
     return ActionResult(outcome, checks, (time.perf_counter() - began) * 1000)
+
+
+async def _run(action: Action, toolbox: Toolbox, context: ToolContext, meter: EffectMeter | None) -> Outcome:
+    if meter is None:
+        return await toolbox.run(action, context)
+    await meter.begin(action)
+    outcome = await toolbox.run(action, context)
+    await meter.end()
+    return outcome
 
 
 def cut_short(action: Action, guard: str | None) -> ActionResult:

@@ -21,7 +21,8 @@ from conch.cycle.act import ActionResult, act, cut_short, runs, taken
 from conch.cycle.context import AgentContext
 from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.decide import DecisionResult, decide
-from conch.cycle.goals import GoalBaseline
+from conch.cycle.effects.meter import TakenAct
+from conch.cycle.goals import GoalBaseline, runs_program
 from conch.cycle.ground import ground
 from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
@@ -31,19 +32,23 @@ from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.episodes import episode_of, is_task, progressed
-from conch.cycle.state.memory import AgentMemory, TaskEpisode, measured
+from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured
 from conch.cycle.state.recover import RecoveredAgent
 from conch.cycle.think import ThoughtResult, think
+from conch.disk import disk_left
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds import Mind, Situation
 from conch.text import cut
+from conch.tools import CheckResult, ToolContext
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
+    ContextUse,
     CycleReflected,
     ExperienceRecorded,
     GoalReached,
+    MeasuredEffect,
     MessageSent,
     PolicySet,
     PromptMessage,
@@ -84,7 +89,7 @@ class Agent:
             agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
         )
         self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour)
-        self._baseline = GoalBaseline()
+        self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
         self.people_inbox = Inbox(self._facts, recovered)
         self._cycle_schedule = cycle_schedule or Schedule(settings.cycle.interval, None)
@@ -175,7 +180,7 @@ class Agent:
         context = self._agent_context.context(None)
         new = self._baseline.new(self.memory.goals.values())
         async with self._turn(needed=bool(new)):
-            results = await self._baseline.measure(new, context)
+            results = await self._measured_beside(new, context)
         for active, found in results:
             goal = active.goal
             self._at.memory = measured(self.memory, goal.id, found.measure)
@@ -185,6 +190,18 @@ class Agent:
                 )
             elif is_task(goal):
                 await self._report_lag(goal.id, found.measure)
+
+    async def _measured_beside(
+        self, new: list[ActiveGoal], context: ToolContext
+    ) -> list[tuple[ActiveGoal, CheckResult]]:
+        """Measure goals; files that their checks write are no change from outside."""
+        meter = self._agent_context.meter if runs_program(new) else None
+        if meter is not None:
+            await meter.look()
+        results = await self._baseline.measure(new, context)
+        if meter is not None:
+            await meter.settle()
+        return results
 
     async def _report_lag(self, task: str, rate: float) -> None:
         """Publish a task's test rate that changed without this agent's action: the next step is measured from it."""
@@ -269,6 +286,7 @@ class Agent:
             context=self._agent_context.context(observation.message),
             goals=self.memory.goals.values(),
             baseline=self._baseline,
+            meter=self._agent_context.meter,
         )
         await self._taken(number, result, dict(observation.situation.needs))
 
@@ -277,8 +295,33 @@ class Agent:
         assert decided is not None
         data = taken(self.memory, result, needs, tuple(self._registry.names))
         data["episode"], data["terminal"] = episode_of(self.memory, result.goals)
+        data["effect"] = self._effect(number, decided, result)
         await self._facts.publish(self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data))
         await self._aftermath()
+
+    def _effect(self, number: int, decided: ActionDecided, result: ActionResult) -> MeasuredEffect | None:
+        """What the act brought about; None where it is not known, or not measured."""
+        meter, settings = self._agent_context.meter, self._agent_context.settings
+        if meter is None:
+            return None
+        if result.outcome.status == "unknown":
+            meter.forget_workspace()
+            return None
+        answered = (one.text for one in self.memory.waiting if one.id == result.outcome.answered)
+        tokens, window = decided.usage.input_tokens, settings.mind.context_window
+        return meter.effect(
+            TakenAct(
+                cycle=number,
+                action=decided.action,
+                outcome=result.outcome,
+                goals=result.goals,
+                memory=self.memory,
+                message=next(answered, ""),
+                context=ContextUse(tokens=tokens, window=window) if tokens and window is not None else None,
+                skills=self._registry.skills,
+                left=self._patience.tokens_left(self.memory) | disk_left(self._agent_context.workspace),
+            )
+        )
 
     async def _aftermath(self) -> None:
         """Publish what follows from an action: task step, reached goals, an answer. A second call does nothing."""

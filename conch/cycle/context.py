@@ -8,6 +8,7 @@ from pathlib import Path
 
 from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
+from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.state.count import CycleCount
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
@@ -34,6 +35,8 @@ class AgentContext:
     """Held while tools and checks run: bounds how many agents of a process act concurrently."""
     count: CycleCount | None = None
     """The counter of its cycles, where it has a home."""
+    meter: EffectMeter | None = None
+    """Measures what its acts bring about, where it has a home."""
 
     @property
     def bus(self) -> Bus:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from conch.cycle.state.memory import ActiveGoal
 from conch.tasks import concurrently
 from conch.tools import CheckResult, ToolContext, run_check
-from conch_schemas import GoalCheck, GoalOutcome
+from conch_schemas import FileCheck, GoalCheck, GoalOutcome
 
 CHECKS_AT_ONCE = 4
 """Concurrent checks at most: they may be test suites, and more of them only time each other out."""
@@ -15,14 +15,25 @@ SHOWN = 300
 """Most characters of a statement and of a detail in an action's check: all checks fit one event."""
 
 
+ROUNDING = 1e-9
+"""By how much a rise may miss the least one and still be it: sums of binary fractions."""
+
+
+def runs_program(goals: Iterable[ActiveGoal]) -> bool:
+    """Whether a check of these goals runs a program, which may write to the workspace."""
+    return any(not isinstance(active.goal.check, FileCheck) for active in goals)
+
+
 class GoalBaseline:
     """The measure of each goal before an action of this process.
 
     What held already, or came about while the agent was not running, earns no reward. A check that cannot be run is
-    tried again before the next action.
+    tried again before the next action. A measure that rose by `rise` (0..1) above the best so far is partial progress;
+    a smaller rise is neutral, and the best stays as it was.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rise: float) -> None:
+        self._rise = rise
         self._measured: dict[str, float] = {}
         """The last measure of each check."""
         self._failed: dict[str, str] = {}
@@ -57,7 +68,8 @@ class GoalBaseline:
             return _said(active, "neutral", self._measured[active.goal.id], "untouched")
         if result.error is not None:
             return _said(active, "error", 0.0, result.error)
-        outcome: GoalOutcome = "achieved" if result.achieved else "partial" if result.measure > best else "neutral"
+        rose = result.measure > best and result.measure - best >= self._rise - ROUNDING
+        outcome: GoalOutcome = "achieved" if result.achieved else "partial" if rose else "neutral"
         return _said(active, outcome, result.measure, result.detail)
 
 

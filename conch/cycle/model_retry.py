@@ -77,6 +77,12 @@ class ModelRetry:
         if self._control.stopping:
             raise StoppedError
 
+    def tokens_left(self, memory: AgentMemory) -> dict[str, float]:
+        """The share of the hour's tokens that is left, 0..1, as `tokens`; empty where there is no limit."""
+        if self._limit is None:
+            return {}
+        return {"tokens": max(0.0, 1 - memory.tokens_in_hour(time.time()) / self._limit)}
+
     async def leave(self, memory: Callable[[], AgentMemory]) -> None:
         """Wait while a person has paused the agent, or the hour's tokens are used up. Returns when told to stop."""
         while not self._control.stopping:

@@ -10,8 +10,8 @@ from .declare import tool as tool
 from .device import ACTUATE as ACTUATE
 from .device import device_tools as device_tools
 from .device import payload_of as payload_of
+from .file_pool import FilePool as FilePool
 from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
 from .notes import Notes as Notes
-from .notes import NotesPool as NotesPool
 from .toolbox import Toolbox as Toolbox

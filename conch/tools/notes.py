@@ -9,15 +9,13 @@ from typing import Self
 
 from conch.errors import StoreError, ToolError
 from conch.text import well_formed
+from conch.tools.file_pool import FilePool
 
 MAX_NOTES = 10_000
 """Most notes kept; beyond, the oldest are deleted."""
 
 MAX_NOTE = 4_000
 """Most characters of a note."""
-
-OPEN = 64
-"""Most files that a pool keeps open."""
 
 MAX_WORDS = 64
 """Most words of a query that are used."""
@@ -36,23 +34,6 @@ END;
 """
 
 
-class NotesPool:
-    """Notes of many agents; the `most` recently used files are open: each takes three descriptors and 0.2 MB."""
-
-    def __init__(self, most: int = OPEN) -> None:
-        self._most = most
-        self._open: dict[Notes, None] = {}
-
-    def used(self, notes: Notes) -> None:
-        """Mark these as used. The least recently used ones are closed, and opened again on their next use."""
-        self._open.pop(notes, None)
-        self._open[notes] = None
-        if len(self._open) > self._most:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.shut()
-
-
 class Notes:
     """Notes in the file at `path`, which is created if it is missing. For one thread at a time.
 
@@ -60,7 +41,7 @@ class Notes:
     where the file cannot be read or written, or is closed.
     """
 
-    def __init__(self, path: Path | str, *, limit: int = MAX_NOTES, shelf: NotesPool | None = None) -> None:
+    def __init__(self, path: Path | str, *, limit: int = MAX_NOTES, shelf: FilePool | None = None) -> None:
         self.path = path
         self._limit, self._shelf = limit, shelf
         self._open: sqlite3.Connection | None = None

@@ -79,13 +79,15 @@ class GoalCheck(Value):
     statement: str
     """The goal's statement."""
     outcome: GoalOutcome
-    """`partial`: the measure rose above its best so far. `error`: the check could not be run; it shows nothing."""
+    """`partial`: the measure rose above its best so far, by at least 0.05 (`effects.goal_rise`).
+    `error`: the check could not be run; it shows nothing."""
     measure: float
     """The check's measure, 0..1 (1 = achieved)."""
     best: float
     """The best measure before this act."""
     failed_before: bool = False
-    """Whether an earlier act tried and did not achieve it: achieving it then is a novel problem solved."""
+    """Whether the check failed after an earlier act that changed its measure or ran it: achieving it then is a novel
+    problem solved."""
     detail: str = ""
     """One line from the check."""
     accepted: bool = True

@@ -17,14 +17,26 @@ from conch.config import Settings
 from conch.cycle.agent import Agent
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
+from conch.cycle.effects.known import KnownLines
+from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.hosting.host import AgentHost
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.minds import Completion, Prompt, Situation
-from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Tool, Toolbox
+from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values
-from conch_schemas import Event, ExperienceRecorded, Usage, control_subject, decode, encode, subject_of
+from conch_schemas import (
+    ActionTaken,
+    Event,
+    ExperienceRecorded,
+    MeasuredEffect,
+    Usage,
+    control_subject,
+    decode,
+    encode,
+    subject_of,
+)
 
 AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"
 SETTINGS = Settings.model_validate(
@@ -98,6 +110,8 @@ class Life:
         self.values = Values()
         self.batch = False
         self.turns = asyncio.Semaphore(8)
+        self.known: KnownLines | None = None
+        """The lines that the agent knows; None: its acts are not measured."""
         self.said: list[tuple[str, str]] = []
         """What the control reported, of every start."""
 
@@ -143,9 +157,22 @@ class Life:
     def _made(self, shared_events: SharedSubscription, control: Control, at: RecoveredAgent) -> Agent:
         body = AgentContext(
             shared_events, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
-            self.settings, self.values, self.agentuid, self.turns,
+            self.settings, self.values, self.agentuid, self.turns, meter=self._meter(),
         )  # fmt: skip
         return Agent(body, at, control)
+
+    def measures(self, file: Path) -> None:
+        """Measure its acts from now on, with the known lines in `file`."""
+        self.known = KnownLines(file, most=1000, pool=FilePool())
+
+    def effects(self) -> list[MeasuredEffect | None]:
+        """The measured effects of its acts, in order."""
+        return [fact.effect for fact in self.facts(ActionTaken)]
+
+    def _meter(self) -> EffectMeter | None:
+        if self.known is None:
+            return None
+        return EffectMeter(self.workspace, self.known, self.settings.effects, self.settings.rewards.test_programs)
 
     async def run(self, until: int | None, bus: MemoryBus | None = None, *, beyond: int = 0) -> Agent:
         """A process from its start to its end: every cycle below `until`."""

@@ -122,7 +122,8 @@ async def test_no_act_is_paid_for_a_goal_without_a_baseline(life: Life) -> None:
 
 
 async def test_a_try_that_failed_makes_the_next_success_a_problem_solved(life: Life) -> None:
-    """`failed_before` is said of a goal that an earlier act tried in vain; resting is no try."""
+    """`failed_before` is said of a goal that an earlier act tried in vain; resting is no try. Of acts that are not
+    measured, one that may have changed the workspace is a try."""
     life.add(write)
     life.configured(goals=(goal(equals="tide"),))
     life.mind.decides = lambda s: ["DO_NOTHING: first", *['TOOL: write(text="sand")', 'TOOL: write(text="tide")']][

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.errors import StoreError, ToolError
-from conch.tools import Notes, NotesPool
+from conch.tools import FilePool, Notes
 
 
 def test_the_best_note_comes_first(notes: Notes) -> None:
@@ -85,7 +85,7 @@ def test_no_text_breaks_the_search(note: str, query: str) -> None:
 
 def test_a_shelf_opens_what_is_used_and_makes_no_file_for_nothing(tmp_path: Path) -> None:
     """Looking for a note where there was never one leaves no file; the first note makes it."""
-    notes = Notes(tmp_path / "n.db", shelf=NotesPool())
+    notes = Notes(tmp_path / "n.db", shelf=FilePool())
 
     assert notes.recall("anything") == ()
     assert not (tmp_path / "n.db").exists()
@@ -95,7 +95,7 @@ def test_a_shelf_opens_what_is_used_and_makes_no_file_for_nothing(tmp_path: Path
 
 def test_a_shelf_keeps_few_files_open_and_loses_nothing(tmp_path: Path) -> None:
     """However many agents take notes in turn: those used last are open, the others opened again."""
-    shelf = NotesPool(most=3)
+    shelf = FilePool(most=3)
     several = [Notes(tmp_path / f"{number}.db", shelf=shelf) for number in range(10)]
     for turn in range(3):
         for number, notes in enumerate(several):
@@ -116,7 +116,7 @@ def _leads_to(descriptor: Path, directory: Path) -> bool:
 
 def test_notes_on_a_shelf_that_are_broken_say_so_when_they_are_used(tmp_path: Path) -> None:
     """Nobody else on the shelf is troubled."""
-    shelf = NotesPool()
+    shelf = FilePool()
     (tmp_path / "bad.db").write_bytes(b"this is no database" * 500)
     bad, good = Notes(tmp_path / "bad.db", shelf=shelf), Notes(tmp_path / "good.db", shelf=shelf)
 

@@ -25,6 +25,8 @@ class MindSettings(SettingsSection):
     """Sampling temperature, 0 to 2."""
     max_tokens: Annotated[int, Field(gt=0)] = 1024
     """Most tokens of one reply."""
+    context_window: Annotated[int, Field(gt=0)] | None = None
+    """Tokens of the model's context window; none: not known, and the share of it that a prompt uses is not judged."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
     """Seconds for one reply, including all its retries."""
     max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None

@@ -19,6 +19,12 @@ WATCHED_COMPONENTS = ("intrinsic", "alignment", "progress")
 BUILTIN_COMPONENTS = (*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, "diversity", "starving", "repetition", "ethical")
 """Names that a user's own rule cannot have."""
 
+TEST_PROGRAMS = (
+    *("pytest", "python -m pytest", "python -m unittest", "tox", "nox"),
+    *("make test", "make check", "npm test", "npm run test", "cargo test", "go test"),
+)
+"""The usual test programs of Python, C, JavaScript, Rust and Go; `python` stands for every version of it."""
+
 
 def _is_rule_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,47}", name):
@@ -96,6 +102,27 @@ class ConstitutionSettings(SettingsSection):
     """The least *ethical* that does not close the gate, 0..1."""
 
 
+class EffectSettings(SettingsSection):
+    """How the agent measures what an act brought about: the block `effect` of action.taken."""
+
+    known_lines: Annotated[int, Field(ge=1_000, le=10_000_000)] = 100_000
+    """Lines that an agent knows at most, some 40 bytes each in its home; beyond, the one met first is forgotten."""
+    unseen_lines: Annotated[int, Field(ge=1)] = 5
+    """Unseen lines from which an act brings information; the last unseen lines of a file do so in any number."""
+    program_acts: Annotated[int, Field(ge=0, le=100)] = 3
+    """Acts within `program_window` in which the output of programs and listings brings information, at most."""
+    program_window: Annotated[int, Field(ge=1)] = 50
+    """Cycles in which these acts are counted."""
+    noise_letters: Annotated[int, Field(ge=1)] = 40
+    """Letters from which a text can be noise."""
+    noise_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of a text's letter trigrams that the agent has read, below which the text is noise, 0..1; 0: never."""
+    run_length: Annotated[int, Field(ge=1)] = 20
+    """Acts with effect, after which changes are idle until a goal advances, a message is answered or others act."""
+    goal_rise: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """Rise of a goal's measure above its best from which it is partial progress, 0..1; a smaller rise is neutral."""
+
+
 class RewardSettings(SettingsSection):
     """How scores become a total."""
 
@@ -105,6 +132,8 @@ class RewardSettings(SettingsSection):
     """Components scored by programs or people of yours, by name: they publish reward.assigned themselves."""
     judges: dict[RuleName, JudgeSettings] = Field(default_factory=dict)
     """Components scored by a model, by name."""
+    test_programs: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = TEST_PROGRAMS
+    """Commands that run tests, as they begin, without options: running one to its end is a success in any case."""
     deadline: Annotated[float, Field(gt=0)] = 30.0
     """Seconds from the act after which a missing part is recorded as timeout."""
     rule_timeout: Annotated[float, Field(gt=0)] = 2.0

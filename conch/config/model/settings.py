@@ -11,7 +11,7 @@ from conch.config.model.bus import BusSettings
 from conch.config.model.curiosity import CuriositySettings
 from conch.config.model.edge import EdgeSettings
 from conch.config.model.needs import NeedsSettings
-from conch.config.model.rewards import ConstitutionSettings, RewardSettings, WatchSettings
+from conch.config.model.rewards import ConstitutionSettings, EffectSettings, RewardSettings, WatchSettings
 from conch.config.model.section import SettingsSection
 from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
 from conch.config.model.training import TrainingSettings
@@ -58,6 +58,8 @@ class Settings(SettingsSection):
     """How scores become a total."""
     training: TrainingSettings = TrainingSettings()
     """What the agent is rewarded and driven by, and how its experiences will train a model."""
+    effects: EffectSettings = EffectSettings()
+    """How the agent measures what an act brought about."""
     constitution: ConstitutionSettings = ConstitutionSettings()
     """The constitution: seven principles that acts are scored by."""
     watch: WatchSettings = WatchSettings()

@@ -13,8 +13,11 @@ from conch.config import Settings
 from conch.cycle.agent import Agent
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
+from conch.cycle.effects.known import KnownLines
+from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.model_retry import GIVE_UP_SECONDS
+from conch.cycle.prompts import system_prompt
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
@@ -23,7 +26,7 @@ from conch.home import Home
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
-from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox, device_tools
+from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device_tools
 from conch.workspace import WorkspaceTemplate
 
 ACTING_PER_CPU = 4
@@ -65,12 +68,14 @@ class AgentFactory:
         self._values = child.spec.values
         self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
-        self._made, self._shelf = MindFactory(child.settings.mind, first_word), NotesPool()
+        self._made, self._shelf = MindFactory(child.settings.mind, first_word), FilePool()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
         self._counts: list[CycleCount] = []
         self._tasks = OwnedTasks()
         self._copies: asyncio.Task[WorkspaceTemplate] | None = None
+        self._known_lines = FilePool()
+        self._meters: list[EffectMeter] = []
         self.agent_runner = [self._host(number, spec) for number, spec in enumerate(child.spec.agents)]
         self.dormant_agents = {
             name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec.resting.items()
@@ -88,6 +93,8 @@ class AgentFactory:
             notes.close()
         for count in self._counts:
             count.close()
+        for meter in self._meters:
+            meter.close()
 
     def _host(self, number: int, spec: messages.AgentStart) -> AgentRunner:
         name, alone = spec.name, self._child.spec.alone
@@ -140,7 +147,16 @@ class AgentFactory:
             agentuid=agentuid,
             tool_slots=self._tool_slots,
             count=count,
+            meter=self._meter(own, workspace, settings),
         )
+
+    def _meter(self, own: Path, workspace: Path, settings: Settings) -> EffectMeter:
+        described = system_prompt(settings.agent, self._toolbox.registry.describe(), self._values)
+        effects, programs = settings.effects, settings.rewards.test_programs
+        known = KnownLines(own / "known.db", most=effects.known_lines, pool=self._known_lines, read_before=described)
+        meter = EffectMeter(workspace, known, effects, programs)
+        self._meters.append(meter)
+        return meter
 
     async def _furnish(self, workspace: Path) -> None:
         """Fill a workspace that does not exist yet. Raises HomeError."""

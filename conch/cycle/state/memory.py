@@ -18,6 +18,7 @@ from conch_schemas import (
     CycleReflected,
     Event,
     Goal,
+    GoalCheck,
     GoalDropped,
     GoalReached,
     GoalSet,
@@ -80,8 +81,11 @@ class ActiveGoal(_MemoryModel):
     goal: Goal
     best: float | None = None
     """The best measure so far; None: not measured yet."""
+    measure: float | None = None
+    """The last measure; None: not measured yet."""
     tried: bool = False
-    """Whether an action that may change the workspace has been checked against it without achieving it."""
+    """Whether its check failed after an act that changed the check's measure or ran the check itself. Of acts whose
+    effect was not measured: after one that may have changed the workspace."""
 
 
 class TaskEpisode(_MemoryModel):
@@ -238,8 +242,8 @@ def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:
     """The memory after a goal was measured without an action: what holds already earns no reward."""
     if (active := memory.goals.get(goal)) is None:
         return memory
-    best = max(measure, active.best or 0.0)
-    return memory.model_copy(update={"goals": memory.goals | {goal: active.model_copy(update={"best": best})}})
+    found = active.model_copy(update={"best": max(measure, active.best or 0.0), "measure": measure})
+    return memory.model_copy(update={"goals": memory.goals | {goal: found}})
 
 
 def step_id(act: ActionTaken) -> str:
@@ -294,14 +298,28 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
         status=outcome.status,
         output=outcome.output.text[:RECENT_OUTPUT],
     )
-    goals, tried = dict(memory.goals), touched(event.action, outcome.status)
+    goals = dict(memory.goals)
     for check in event.goals:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
-            best = max(check.measure, check.best, active.best or 0.0)
-            failed = active.tried or (tried and check.outcome != "achieved")
-            goals[check.goal] = active.model_copy(update={"best": best, "tried": failed})
+            goals[check.goal] = _checked(active, check, event)
     after = {"taken": event, "recent": (*memory.recent, act)[-RECENT:], "goals": goals}
     return memory.model_copy(update=after | {"episodes": _worked_on(memory, event)})
+
+
+def _checked(active: ActiveGoal, check: GoalCheck, act: ActionTaken) -> ActiveGoal:
+    """The goal after its check. The best measure rises with progress alone: steps too small to be progress add up."""
+    best = max(check.best, active.best or 0.0)
+    if check.outcome in ("partial", "achieved"):
+        best = max(best, check.measure)
+    failed = active.tried or (check.outcome != "achieved" and _tried(active, check, act))
+    return active.model_copy(update={"best": best, "measure": check.measure, "tried": failed})
+
+
+def _tried(active: ActiveGoal, check: GoalCheck, act: ActionTaken) -> bool:
+    if act.effect is None:
+        return touched(act.action, act.outcome.status)
+    before = check.best if active.measure is None else active.measure
+    return check.measure != before or any(run.ran and run.goal == check.goal for run in act.effect.checks)
 
 
 def _worked_on(memory: AgentMemory, act: ActionTaken) -> dict[str, TaskEpisode]:

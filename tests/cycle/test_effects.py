@@ -1,0 +1,427 @@
+"""What an act brought about, as the agent measures it and records it in `action.taken`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus import Delivery
+from conch.tools import tool
+from conch_schemas import (
+    ActionTaken,
+    CommandCheck,
+    FileCheck,
+    Goal,
+    MeasuredEffect,
+    MessageReceived,
+    Usage,
+    encode,
+    source_of,
+    subject_of,
+)
+
+TEXT = "\n".join(f"The limpet of pool {word} holds its place." for word in "abcdefghij") + "\n"
+
+
+@pytest.fixture
+def measured(life: Any, tmp_path: Path) -> Any:
+    """An agent whose acts are measured."""
+    life.measures(tmp_path / "known.db")
+    return life
+
+
+async def effects(life: Any, *replies: str) -> Sequence[MeasuredEffect]:
+    """The effects of acts that follow each other; each reply is an action."""
+    begun = len(life.effects())
+    life.mind.decides = lambda situation: replies[situation.cycle - begun]
+    await life.run(begun + len(replies))
+    found = life.effects()[begun:]
+    assert None not in found
+    return found  # type: ignore[no-any-return]
+
+
+def read(path: str) -> str:
+    return f'TOOL: filesystem(operation="read", path="{path}")'
+
+
+def write(path: str, text: str) -> str:
+    return f'TOOL: filesystem(operation="write", path="{path}", content="{text}")'
+
+
+def shell(command: str) -> str:
+    return f"TOOL: shell(command='{command}')"
+
+
+def kinds(found: Sequence[MeasuredEffect]) -> list[str]:
+    return [effect.kind for effect in found]
+
+
+async def test_an_agent_that_does_not_measure_leaves_the_block_out(life: Any) -> None:
+    """Its acts are scored by the rules for acts without a block."""
+    await life.run(1)
+
+    assert life.effects() == [None]
+
+
+async def test_a_file_informs_once(measured: Any) -> None:
+    """The first reading shows all its lines; the second none that is unseen. Neither is a change."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    first, second = await effects(measured, read("a.md"), read("./a.md"))
+
+    assert (first.kind, first.information.new, first.information.finished_file) == ("information", 10, True)
+    assert (second.kind, second.information.lines, second.information.new) == ("none", 10, 0)
+    assert (first.target, second.target, second.previous_path) == ("a.md", "a.md", "a.md")
+    assert first.paths == second.paths == ()
+
+
+async def test_five_unseen_lines_or_the_last_of_a_file_inform(measured: Any) -> None:
+    """Four lines that a search found are too few, four more too, unless the file has no other."""
+    (measured.workspace / "a.md").write_text(
+        "".join(f"{kind} of pool {n}\n" for kind in ("kelp", "crab") for n in "1234")
+    )
+    search = 'TOOL: filesystem(operation="grep", path=".", pattern="{}")'
+    few, last = await effects(measured, search.format("kelp"), search.format("crab"))
+
+    assert (few.kind, few.information.new, few.opened) == ("none", 4, 4)
+    assert (last.kind, last.information.new, last.information.finished_file) == ("information", 4, True)
+
+
+async def test_what_the_agent_wrote_is_no_information(measured: Any) -> None:
+    """Neither by a tool, nor in a note, nor by a command whose text stands in no argument."""
+    made = "for n in 1 2 3 4 5 6; do echo pool $n holds $((n * 7)) limpets; done > b.md"
+    (measured.workspace / "c.md").write_text("seaweed\n")
+    written, noted, by_command, *again = await effects(
+        measured,
+        write("a.md", r"one\ntwo\nthree\nfour\nfive\nsix"),
+        'TOOL: notes(operation="remember", text="seaweed")',
+        shell(made),
+        read("a.md"),
+        read("b.md"),
+        read("c.md"),
+    )
+
+    assert (written.kind, written.lines.new, noted.kind, by_command.lines.new) == ("change", 6, "none", 6)
+    assert kinds(again) == ["none", "none", "none"]
+
+
+async def test_programs_inform_three_times_in_fifty_acts(measured: Any) -> None:
+    """The output of commands and listings is limited; files that a tool reads are not."""
+    measured.configured(effects={"program_window": 6})
+    loop = "for n in 1 2 3 4 5; do echo {} $n; done"
+    for name in "xyz":
+        (measured.workspace / name).write_text(TEXT.replace("limpet", name))
+    found = await effects(
+        measured, *(shell(loop.format(word)) for word in "abcd"), read("x"), read("y"), shell(loop.format("e"))
+    )
+
+    assert kinds(found) == ["information"] * 3 + ["none"] + ["information"] * 3
+
+
+async def test_a_tools_words_about_its_own_act_inform_nobody(measured: Any) -> None:
+    """What `write`, `info` and `notes` say has no lines that count."""
+    ask = 'TOOL: filesystem(operation="info", path=".")'
+    found = await effects(measured, ask, 'TOOL: notes(operation="recall", text="tide")')
+
+    assert [(effect.kind, effect.information.lines) for effect in found] == [("none", 0), ("none", 0)]
+
+
+async def test_a_tool_that_reads_the_world_informs(measured: Any) -> None:
+    """Of a tool of a user's own, the declared effect tells; it may bring information at any time."""
+
+    @tool(effects="world")
+    async def fetch(page: int) -> str:
+        """Fetches a page."""
+        return "\n".join(f"page {page} says {line}" for line in range(5))
+
+    measured.add(fetch)
+    found = await effects(measured, *(f"TOOL: fetch(page={page})" for page in range(5)))
+
+    assert kinds(found) == ["information"] * 5
+
+
+async def test_a_tool_that_lies_about_reading_is_measured(measured: Any) -> None:
+    """A tool of a user's own that declares `read` and writes has changed the workspace."""
+    workspace = measured.workspace
+
+    @tool(effects="read")
+    async def peek() -> str:
+        """Looks, it says."""
+        (workspace / "made.md").write_text("a line of its own\n")
+        return ""
+
+    measured.add(peek)
+    [found] = await effects(measured, "TOOL: peek()")
+
+    assert (found.kind, found.paths) == ("change", ("made.md",))
+
+
+async def test_a_failed_command_that_changed_nothing_is_no_change(measured: Any) -> None:
+    """A cache that a program keeps for itself is no change of the workspace either."""
+    nothing, cache, touched = await effects(
+        measured, shell("exit 3"), shell("mkdir __pycache__; echo x > __pycache__/x.pyc"), shell("touch x; exit 1")
+    )
+
+    assert (nothing.paths, cache.paths, touched.paths) == ((), (), ("x",))
+
+
+async def test_copies_moves_and_removals_are_no_change(measured: Any) -> None:
+    """Only a line that is new to the workspace counts; the lines themselves are counted as they went."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    copied, moved, cut, edited = await effects(
+        measured,
+        shell("cp a.md b.md"),
+        shell("mv a.md c.md"),
+        shell("head -n 4 b.md > d.md; mv d.md b.md"),
+        shell("sed -i s/limpet/urchin/ c.md"),
+    )
+
+    assert kinds((copied, moved, cut, edited)) == ["none", "none", "none", "change"]
+    assert (copied.lines.added, copied.lines.new) == (10, 0)
+    assert (moved.lines.moved, moved.lines.removed, moved.lines_changed) == (10, 10, 20)
+    assert (cut.lines.removed, edited.lines.new, edited.lines.removed) == (6, 10, 10)
+
+
+async def test_filling_ends_after_twenty_acts(measured: Any) -> None:
+    """Changes are idle from then on, with rests between them too, until others change the workspace."""
+    measured.configured(effects={"run_length": 3})
+    fill = [write("a.md", f"a fresh line of {word}") for word in ("one", "two", "three", "four", "five")]
+    found = await effects(measured, *fill[:2], "DO_NOTHING: resting", *fill[2:4])
+    (measured.workspace / "theirs.md").write_text("from a person\n")
+    [after] = await effects(measured, fill[4])
+
+    assert kinds(found) == ["change", "change", "none", "change", "none"]
+    assert (after.kind, after.paths) == ("change", ("a.md",))
+
+
+async def test_progress_ends_a_run_of_filling(measured: Any) -> None:
+    """A new best measure of a goal makes changes count again, and is progress itself however the run stands."""
+    measured.configured(
+        effects={"run_length": 1}, goals=(Goal(id="g", statement="g", check=FileCheck(path="g", contains=("x", "y"))),)
+    )
+    found = await effects(
+        measured, write("a", "first line"), write("a", "second line"), write("g", "x"), write("a", "third line")
+    )
+
+    assert kinds(found) == ["change", "none", "progress", "change"]
+
+
+async def test_noise_neither_informs_nor_changes(measured: Any) -> None:
+    """Random letters in a script that the agent has read; a script that it has not read is no noise."""
+    for n in range(16):
+        (measured.workspace / f"book{n}").write_text(f"{n} ".join(TEXT.splitlines()) + f"\nThe harbour of {n}.")
+    noise = " ".join(["qxzvk wjqpf zzkxv bqwpm vxjkq"] * 3)
+    for n in range(16):
+        await effects(measured, read(f"book{n}"))
+    greek, filler, line = await effects(
+        measured,
+        write("greek", "η παλίρροια ανεβαίνει κάθε πρωί στο λιμάνι της πόλης μας"),
+        write("noise", noise),
+        write("line", "The harbour holds the limpet in its place of the pool and the tide."),
+    )
+
+    assert (greek.kind, greek.noise) == ("change", False)
+    assert (filler.kind, filler.noise, filler.lines.new) == ("none", True, 1)
+    assert (line.kind, line.noise) == ("change", False)
+
+
+async def test_an_answer_comes_before_all_else(measured: Any) -> None:
+    """A message answered is the effect; its lines and its topic are new."""
+    await tell(measured, "m1", "When does the tide fall in the harbour?")
+    answered, again = await effects(
+        measured, 'TOOL: reply(text="At noon.")', 'TOOL: notes(operation="remember", text="At noon.")'
+    )
+
+    assert (answered.kind, answered.information.new, answered.need_events) == ("answer", 1, ("new_topic",))
+    assert again.need_events == ()
+
+
+async def tell(life: Any, id: str, text: str) -> None:
+    """A person's message, before the agent runs on."""
+    said = MessageReceived(id=id, text=text, source=source_of("echo", life.agentuid), agent="echo")
+    number = life.journal.last + 1
+    life.journal.events[number] = Delivery(number, subject_of(said), encode(said), 0.0)
+    life.journal.last = number
+
+
+async def test_a_topic_is_new_once(measured: Any) -> None:
+    """A second message with the same words is none; neither is the first one after a restart."""
+    await tell(measured, "m1", "When does the tide fall in the harbour?")
+    await effects(measured, "DO_NOTHING: waiting")
+    await tell(measured, "m2", "Does the tide fall in this harbour, when?")
+    [again] = await effects(measured, "DO_NOTHING: waiting")
+    await tell(measured, "m3", "Please count barnacles along every southern rock.")
+    [other] = await effects(measured, "DO_NOTHING: waiting")
+
+    assert (again.need_events, other.need_events) == ((), ("new_topic",))
+
+
+async def test_a_lesson_is_drawn_from_two_acts(measured: Any) -> None:
+    """A note with words of two outputs is learned; one of a single output, or the same note again, is not."""
+    (measured.workspace / "a").write_text("limpets graze slowly over granite\n")
+    (measured.workspace / "b").write_text("urchins prefer kelp forests below\n")
+    note = 'TOOL: notes(operation="remember", text="{}")'
+    found = await effects(
+        measured,
+        read("a"),
+        read("b"),
+        note.format("limpets graze granite"),
+        note.format("limpets graze while urchins prefer kelp"),
+        note.format("limpets graze while urchins prefer kelp"),
+    )
+
+    assert [effect.need_events for effect in found[2:]] == [(), ("learned_something",), ()]
+
+
+async def test_a_check_counts_once_until_the_workspace_changes(measured: Any) -> None:
+    """A goal's own check and a test program, by whichever options; a program that was not found did not run."""
+    measured.configured(goals=(Goal(id="g", statement="g", check=CommandCheck(command="test -e done")),))
+    (measured.workspace / "Makefile").write_text("test:\n\t@false\n")
+    found = await effects(
+        measured,
+        shell("test -e done"),
+        shell("test  -e done"),
+        write("x", "some line"),
+        shell("test -e done"),
+        shell("make -s test"),
+        shell("cd . && make test"),
+        shell("nox"),
+        shell("echo make test"),
+    )
+
+    runs = [[(run.goal, run.ran, run.changed_since) for run in effect.checks] for effect in found]
+    assert runs[:2] == [[("g", True, True)], [("g", True, False)]]
+    assert runs[2:4] == [[], [("g", True, True)]]
+    assert runs[4:] == [[(None, True, True)], [(None, True, False)], [(None, False, True)], []]
+
+
+async def test_a_problem_is_novel_where_the_agents_own_try_failed(measured: Any) -> None:
+    """A try changed the check's measure or ran the check; an act beside it is none (ruling 7)."""
+    check = CommandCheck(command="grep -q tide x")
+    measured.configured(goals=(Goal(id="g", statement="g", check=check),))
+    await effects(measured, write("y", "beside it"), shell("grep -q tide x"), write("x", "tide"))
+
+    found = [(goal.outcome, goal.failed_before) for act in measured.facts(ActionTaken) for goal in act.goals]
+    assert found == [("neutral", False), ("neutral", False), ("achieved", True)]
+
+
+async def test_a_measure_that_moved_and_failed_is_a_try(measured: Any) -> None:
+    """Half of it, then all of it: a problem solved. All at once: none."""
+    whole = FileCheck(path="x", contains=("tide", "moon"))
+    measured.configured(
+        goals=(Goal(id="g", statement="g", check=whole), Goal(id="h", statement="h", check=FileCheck(path="x")))
+    )
+    await effects(measured, write("x", "tide"), write("x", "tide moon"))
+
+    found = {(goal.goal, goal.outcome): goal.failed_before for act in measured.facts(ActionTaken) for goal in act.goals}
+    assert found == {("g", "partial"): False, ("h", "achieved"): False, ("g", "achieved"): True}
+
+
+async def test_small_rises_add_up_to_progress(measured: Any) -> None:
+    """A rise of less than 0.05 is neutral and leaves the best as it was, so that the next one counts from there."""
+    parts = tuple(f"<{n}>" for n in range(40))
+    measured.configured(goals=(Goal(id="g", statement="g", check=FileCheck(path="x", contains=parts)),))
+    found = await effects(measured, *(write("x", "".join(parts[: n + 1])) for n in range(4)))
+
+    checks = [(goal.outcome, goal.best) for act in measured.facts(ActionTaken) for goal in act.goals]
+    assert checks == [("neutral", 0.0), ("partial", 0.0), ("neutral", 0.05), ("partial", 0.05)]
+    assert kinds(found) == ["change", "progress", "change", "progress"]
+
+
+async def test_what_goals_checks_write_is_no_change_from_outside(measured: Any) -> None:
+    """A check that leaves files behind does not make filling count again."""
+    check = CommandCheck(command="date +%N > report; false")
+    measured.configured(effects={"run_length": 1}, goals=(Goal(id="g", statement="g", check=check),))
+    found = await effects(measured, write("a", "first line"), write("a", "second line"), write("a", "third line"))
+
+    assert kinds(found) == ["change", "none", "none"]
+    assert found[1].paths == ("a",)
+
+
+async def test_a_change_while_the_agent_was_away_is_from_outside(measured: Any) -> None:
+    """Each run of `effects` is a process of its own: what it finds changed makes changes count again."""
+    measured.configured(effects={"run_length": 1})
+    await effects(measured, write("a", "first line"))
+    [idle] = await effects(measured, write("a", "second line"))
+    (measured.workspace / "theirs").write_text("from a person\n")
+    [counts] = await effects(measured, write("a", "third line"))
+
+    assert (idle.kind, counts.kind) == ("none", "change")
+
+
+async def test_a_path_outside_the_workspace_is_blocked(measured: Any) -> None:
+    """By each operation that takes one, and nothing is measured of it."""
+    operations = ("read", "list", "exists", "info", "delete", "mkdir", "grep", "glob", "write")
+    calls = [f'TOOL: filesystem(operation="{name}", path="../x", content="new", pattern="x")' for name in operations]
+    found = await effects(measured, *calls)
+
+    assert {act.outcome.status for act in measured.facts(ActionTaken)} == {"blocked"}
+    assert set(kinds(found)) == {"none"}
+
+
+async def test_offer_context_and_resources_are_said(measured: Any) -> None:
+    """The tool × operation pairs, the prompt's share of the window, and an hour's tokens that run short."""
+    measured.configured(mind={"context_window": 1000, "max_tokens_per_hour": 1100})
+    measured.mind.usage = Usage(input_tokens=500)
+    [found] = await effects(measured, "DO_NOTHING: resting")
+
+    assert found.skills_on_offer == 22
+    assert found.context is not None
+    assert (found.context.tokens, found.context.window) == (500, 1000)
+    assert "resource_low" in found.need_events
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
+@pytest.mark.parametrize("at", range(4, 9))
+async def test_no_line_is_new_twice_after_a_crash(measured: Any, at: int, stored: bool) -> None:
+    """A process dies at a publish around an act: the act is `unknown` without a block, or stands as it was stored."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    measured.mind.decides = lambda _: read("a.md")
+    await measured.crash(2, at, stored=stored)
+    before = measured.effects()
+    await measured.run(3)
+
+    found = measured.effects()
+    assert found[: len(before)] == before
+    assert [effect.information.new for effect in found if effect is not None and effect.kind == "information"] in (
+        [10],
+        [],
+    )
+    assert [fact.effect is None for fact in measured.facts(ActionTaken)] == [
+        fact.outcome.status == "unknown" for fact in measured.facts(ActionTaken)
+    ]
+
+
+async def test_an_unknown_act_changed_nothing_from_outside(measured: Any, crashing_bus: Any) -> None:
+    """What the interrupted act wrote does not make filling count again."""
+    workspace = measured.workspace
+
+    @tool
+    async def die() -> str:
+        """Writes, and the process dies."""
+        (workspace / "a").write_text("second line")
+        raise crashing_bus.death
+
+    measured.add(die)
+    measured.configured(effects={"run_length": 1})
+    await effects(measured, write("a", "first line"))
+    measured.mind.decides = lambda _: "TOOL: die()"
+    await measured.crash(2, 99, stored=False)
+    assert (measured.workspace / "a").read_text() == "second line"
+    measured.mind.decides = lambda _: write("a", "third line")
+    await measured.run(3)
+
+    assert [effect and effect.kind for effect in measured.effects()] == ["change", None, "none"]
+
+
+async def test_a_damaged_index_is_set_aside(measured: Any, tmp_path: Path) -> None:
+    """The act during which that is found is not measured; the next one is, by an agent that knows nothing."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    (tmp_path / "known.db").write_bytes(b"this is no database at all, it is prose" * 200)
+    measured.mind.decides = lambda _: read("a.md")
+    await measured.run(2)
+
+    assert [effect and effect.kind for effect in measured.effects()] == [None, "information"]
+    assert (tmp_path / "known.db.damaged").exists()

@@ -1,0 +1,240 @@
+"""The parts of the measuring: line arithmetic, scans, commands, and the file of the known lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from conch.config import EffectSettings, Settings
+from conch.cycle.effects.commands import command_target, program_tested
+from conch.cycle.effects.kinds import ActFindings, decided
+from conch.cycle.effects.known import KnownLines
+from conch.cycle.effects.lines import difference, digest_of, lines_of
+from conch.cycle.effects.noise import LETTERS_READ, Trigrams
+from conch.cycle.effects.scan import scan
+from conch.cycle.effects.state import MeterState
+from conch.cycle.effects.topics import resources_after
+from conch.cycle.effects.tracker import WorkspaceTracker
+from conch.tools import FilePool
+
+FILES = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 5), max_size=8), max_size=3)
+PROGRAMS = Settings().rewards.test_programs
+
+
+@given(before=FILES, after=FILES)
+def test_added_and_removed_lines_lead_from_one_state_to_the_other(
+    before: dict[str, list[int]], after: dict[str, list[int]]
+) -> None:
+    """Line for line, over all files; what moved is part of both."""
+    found = difference((before.get(name, []), after.get(name, [])) for name in {*before, *after})
+    old, new = (Counter(line for lines in files.values() for line in lines) for files in (before, after))
+
+    whole = old.copy()
+    whole.update(found.added)
+    whole.subtract(found.removed)
+    assert +whole == new
+    assert found.moved <= min(found.added.total(), found.removed.total())
+
+
+@given(text=st.text(max_size=200), number=st.integers(0, 10**6))
+def test_a_line_is_the_same_with_its_place_before_it(text: str, number: int) -> None:
+    """`path:number:` and white space around a line do not count; neither do empty lines."""
+    lines = [line for line in lines_of(text) if lines_of(line) == [line]]
+
+    assert lines_of("\n\n".join(f"  src/a.py:{number}: {line} " for line in lines)) == lines
+
+
+@given(batches=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=400), max_size=6))
+def test_the_newest_lines_are_known_and_no_others(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]
+) -> None:
+    """Exactly: a line keeps the place at which it was met first, and the oldest are forgotten."""
+    known = KnownLines(tmp_path_factory.mktemp("known") / "k.db", most=1000, pool=FilePool())
+    met: dict[int, None] = {}
+    for batch in batches:
+        known.store(batch, (), MeterState(), learnt=False)
+        met |= dict.fromkeys(batch)
+        met = dict.fromkeys(list(met)[-1000:])
+        assert known.known([*batch, *met, 12345]) == set(met) & {*batch, *met, 12345}
+    known.shut()
+
+
+def test_the_index_survives_a_kill(tmp_path: Path) -> None:
+    """What was stored before a SIGKILL is there for the next process, lines and state alike."""
+    file = tmp_path / "known.db"
+    program = f"""
+import os, signal
+from pathlib import Path
+from conch.cycle.effects.known import KnownLines
+from conch.cycle.effects.state import MeterState
+from conch.tools import FilePool
+known = KnownLines(Path({str(file)!r}), most=1000, pool=FilePool())
+for cycle in range(50):
+    known.store([cycle], (), MeterState(run=cycle), learnt=False)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    known = KnownLines(file, most=1000, pool=FilePool())
+
+    assert done.returncode == -signal.SIGKILL
+    assert known.known(range(60)) == set(range(50))
+    assert known.state().run == 49
+    known.shut()
+
+
+def test_files_beyond_the_pool_are_closed_and_come_back(tmp_path: Path) -> None:
+    """Of many agents only some have their file open; each knows its own lines, and its own trigrams."""
+    pool = FilePool(most=2)
+    agents = [KnownLines(tmp_path / f"{n}.db", most=1000, pool=pool, read_before="tide pool") for n in range(5)]
+    before = len(os.listdir("/proc/self/fd"))
+    for n, agent in enumerate(agents):
+        agent.trigrams({}).learn([f"limpet{'abcde'[n] * 3}"])
+        agent.store([n], (), MeterState(), learnt=True)
+    assert len(os.listdir("/proc/self/fd")) <= before + 6
+
+    for n, agent in enumerate(agents):
+        assert agent.known(range(5)) == {n}
+        assert "abcde"[n] * 3 in agent.trigrams({})
+        assert "tid" in agent.trigrams({})
+        agent.shut()
+
+
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        ("cat notes/tides.md", "cat notes/tides.md"),
+        ("/usr/bin/sort -u data.csv | head -n 3", "sort data.csv"),
+        ("X=1 cd tests && python3 -m unittest test_tide.py", "python3 test_tide.py"),
+        ("echo fill >> a/b", "echo a/b"),
+        ("sort -c .gitignore", "sort .gitignore"),
+        ("sleep 1.5", "sleep"),
+        ("echo 'unclosed notes/x", "echo notes/x"),
+        (" ;; ", None),
+    ],
+)
+def test_a_command_is_about_its_program_and_its_first_file(command: str, target: str | None) -> None:
+    """Options, numbers and assignments are no file."""
+    assert command_target(command) == target
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("python3.12 -B -m unittest -v tests", "python -m unittest"),
+        ("cd tests && pytest -q", "pytest"),
+        ("make -s test", "make test"),
+        ("pytest | tail -n 3", "pytest"),
+        ("echo pytest", None),
+        ("python3 -c 'import pytest'", None),
+        ("make tests", None),
+        ("true && pytest", None),
+    ],
+)
+def test_a_test_program_is_recognised_by_its_words(command: str, program: str | None) -> None:
+    """At the beginning of a command, after a change of directory; not where its name is an argument."""
+    assert program_tested(command, PROGRAMS) == program
+
+
+@given(command=st.text(st.sampled_from("a.'\"\\;|&<>() \n=-/1"), max_size=40))
+def test_no_command_is_too_odd(command: str) -> None:
+    """Any text has a target or none, and is or is no test program."""
+    command_target(command)
+    program_tested(command, PROGRAMS)
+
+
+ACTS = st.builds(
+    ActFindings,
+    cycle=st.just(0),
+    answered=st.booleans(),
+    progressed=st.booleans(),
+    changed=st.booleans(),
+    unseen=st.integers(0, 8),
+    finished_file=st.booleans(),
+    source=st.sampled_from(["file", "program"]),
+    noise_read=st.booleans(),
+)
+
+
+@example(acts=[ActFindings(0, unseen=5, source="program")] * 60)
+@given(acts=st.lists(ACTS, max_size=120))
+def test_changes_and_programs_never_pay_more_often_than_they_may(acts: list[ActFindings]) -> None:
+    """At most 20 acts between two advances end in a change, and at most 3 of 50 are information from programs."""
+    state, settings = MeterState(), EffectSettings()
+    run, programs = 0, []
+    for cycle, act in enumerate(acts):
+        found = ActFindings(**(vars(act) | {"cycle": cycle}))
+        kind, state = decided(found, state, settings)
+        if kind == "information" and found.source == "program":
+            programs.append(cycle)
+        run = 0 if kind in ("answer", "progress") else run + (kind == "change")
+        assert run <= settings.run_length
+        assert len([earlier for earlier in programs if earlier > cycle - settings.program_window]) <= 3
+        assert (kind == "answer") == found.answered
+        assert kind != "progress" or found.progressed
+
+
+def test_trigrams_tell_noise_once_a_script_was_read() -> None:
+    """Before that, in too few letters, or in syllables, nothing is noise."""
+    read, noise = Trigrams(), ["qxzvk wjqpf zzkxv bqwpm vxjkq jjqzx wvkqp xqzjk hhqvx"]
+    assert not read.noise(noise, least=40, share=0.5)
+    while read.letters["LATIN"] < LETTERS_READ:
+        read.learn(["the tide falls twice a day and the pools are left between the rocks"])
+
+    assert read.noise(noise, least=40, share=0.5)
+    assert not read.noise(["qxzvk wjqpf"], least=40, share=0.5)
+    assert not read.noise(["the rocks between the pools and the tide that falls"], least=40, share=0.5)
+    assert not read.noise(["潮汐每天两次涨落，" * 10], least=40, share=0.5)
+    assert Trigrams(bytes(read), read.letters).noise(noise, least=40, share=0.5)
+
+
+def test_a_workspace_beyond_the_limit_shows_no_false_change(tmp_path: Path) -> None:
+    """What was not visited is neither new nor gone when another directory is visited instead."""
+    for directory in ("a", "b", "c"):
+        (tmp_path / directory).mkdir()
+        for number in range(10):
+            (tmp_path / directory / f"f{number}").write_text("x")
+    part, other = scan(tmp_path, 25), scan(tmp_path, 15)
+
+    assert part.visited == {"", "a", "b"}
+    assert [part.lacks(path) for path in ("a/f1", "a/none", "c/f1", "c/none", "none/f1")] == [
+        False, True, False, False, True
+    ]  # fmt: skip
+    assert not other.lacks("b/f1")
+
+
+def test_a_tracker_sees_every_difference_once(tmp_path: Path) -> None:
+    """A new file, a change of its mode, its removal, a directory; then nothing more."""
+    tracker = WorkspaceTracker(tmp_path)
+    tracker.look()
+    (tmp_path / "x").write_text("a\nb\n")
+    made = tracker.look()
+    (tmp_path / "x").chmod(0o700)
+    mode = tracker.look()
+    (tmp_path / "x").unlink()
+    (tmp_path / "d").mkdir()
+    gone = tracker.look()
+
+    assert (made.paths, made.lines.added, made.new) == (("x",), 2, {digest_of("a"), digest_of("b")})
+    assert (mode.paths, mode.content, mode.lines.added) == (("x",), True, 0)
+    assert (gone.paths, gone.lines.removed) == (("d", "x"), 2)
+    assert tracker.look().paths == ()
+
+
+@given(shares=st.lists(st.floats(0, 1), max_size=30))
+def test_low_and_recovered_take_turns(shares: list[float]) -> None:
+    """A resource that hovers about a bound says so once."""
+    low: tuple[str, ...] = ()
+    said = []
+    for share in shares:
+        low, events = resources_after(low, {"tokens": share})
+        said += events
+
+    assert said == ["resource_low", "resource_recovered"] * (len(said) // 2) + ["resource_low"] * (len(said) % 2)

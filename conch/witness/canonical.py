@@ -14,6 +14,7 @@ import rfc8785
 
 from conch_schemas import Event, Mark, wire_form
 
+_BARE: Final = {"hash", "facts"}
 _GREATEST: Final = 2**53 - 1
 _DIGITS: Final = 17
 
@@ -36,14 +37,15 @@ def content_hash(event: Event) -> str:
 def mark_hash(mark: Mark) -> str:
     """SHA-256 of the mark's canonical JSON without its own hash, hexadecimal.
 
-    Only over the fields that were set: a field that marks gain later leaves the hashes of earlier marks unchanged.
+    Only over the fields that were set, and without empty facts: a field that marks gain later leaves the hashes of
+    earlier marks unchanged.
     """
-    return _sha256(mark.model_dump_json(exclude={"hash"}, exclude_unset=True))
+    return _sha256(mark.model_dump_json(exclude={"hash"} if mark.facts else _BARE, exclude_unset=True))
 
 
 def said_hash(said: Mapping[str, Any]) -> str:
     """The `mark_hash` of a mark with exactly these fields."""
-    text = _write(said)
+    text = _write(said if said.get("facts") else {name: said[name] for name in said if name != "facts"})
     # Without scores the only number is the sequence, and the serialised form is canonical.
     return _sha256(text) if said["principles"] else hashlib.sha256(text).hexdigest()
 

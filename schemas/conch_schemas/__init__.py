@@ -31,6 +31,7 @@ from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
+from conch_schemas.pause import AgentPaused, AgentResumed
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
 from conch_schemas.reward import (
     BUILTIN_SCORER,
@@ -57,7 +58,7 @@ from conch_schemas.subjects import (
 from conch_schemas.task import TaskProgressed
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
 from conch_schemas.verify import verify_ids
-from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
+from conch_schemas.witness import Mark, MarkLink, MarkWitnessed, SealedFact
 
 __all__ = [
     "BUILTIN_SCORER",
@@ -68,6 +69,8 @@ __all__ = [
     "Action",
     "ActionDecided",
     "ActionTaken",
+    "AgentPaused",
+    "AgentResumed",
     "AlarmKind",
     "AlarmRaised",
     "AnyEvent",
@@ -115,6 +118,7 @@ __all__ = [
     "Score",
     "ScoreStatus",
     "ScoredPart",
+    "SealedFact",
     "SenseMeasured",
     "SenseValue",
     "TaskProgressed",

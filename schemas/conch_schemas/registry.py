@@ -19,6 +19,7 @@ from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
+from conch_schemas.pause import AgentPaused, AgentResumed
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
 from conch_schemas.task import TaskProgressed
@@ -43,6 +44,8 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     GoalSet,
     GoalReached,
     GoalDropped,
+    AgentPaused,
+    AgentResumed,
     TaskProgressed,
     AlarmRaised,
     ConsumerFailed,
@@ -68,6 +71,8 @@ AnyEvent = Annotated[
     | GoalSet
     | GoalReached
     | GoalDropped
+    | AgentPaused
+    | AgentResumed
     | TaskProgressed
     | AlarmRaised
     | ConsumerFailed,

@@ -18,8 +18,20 @@ class MarkLink(Value):
     relation: Relation
 
 
+class SealedFact(Value):
+    """One of several facts that a mark seals."""
+
+    kind: str
+    """An event's type without its prefix (`reward.assigned`), `score`, `verdict` or `figures`."""
+    id: str
+    """The event's id; of a score its scorer, version and component, joined by "/"; of a verdict its revision."""
+    content: str
+    """SHA-256 of the fact's canonical JSON, hexadecimal."""
+
+
 class Mark(Value):
-    """One mark. `hash` is SHA-256 over the canonical JSON (RFC 8785) of every other field."""
+    """One mark. `hash` is SHA-256 over the canonical JSON (RFC 8785) of every other field; empty `facts` are left out
+    of it."""
 
     id: str
     agent: str
@@ -28,7 +40,7 @@ class Mark(Value):
     origin: str
     """The consumer or person that published the witnessed event."""
     domain: str
-    """`action`, `score`, `alarm`, …"""
+    """`action`, `score`, `alarm`, `message`, `goal` or `pause`."""
     stimulus: str
     """What it responds to."""
     response: str
@@ -46,12 +58,15 @@ class Mark(Value):
     event: str
     """The id of the witnessed event."""
     content: str
-    """SHA-256 of the witnessed event's canonical JSON, hexadecimal."""
+    """SHA-256 of the witnessed event's canonical JSON, hexadecimal; of `facts` where the event is
+    `experience.recorded`."""
     sequence: int = Field(ge=0)
     """Position in the agent's chain, from 0, without a gap."""
     previous: str = Field(pattern=r"^[0-9a-f]{64}$")
     """Hash of the mark before; the first mark has 64 zeros."""
     hash: str = Field(pattern=r"^[0-9a-f]{64}$")
+    facts: tuple[SealedFact, ...] = ()
+    """What the mark seals beside or in place of the event itself: each score, the set's events, the verdict."""
 
 
 class MarkWitnessed(Event):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from conch.cycle.hosting.runner import AgentRunner
 from conch.errors import ConchError, UsageError
-from conch_schemas import Goal
+from conch_schemas import AgentPaused, AgentResumed, Goal
 
 SHOWN = 100
 """Agents that one status shows; those that wait for something come first."""
@@ -58,12 +58,17 @@ class AgentCommands:
 
     async def _pause(self, body: dict[str, Any]) -> dict[str, Any]:
         for one in self._meant(body):
-            one.control.pause()
+            if not one.control.paused:
+                one.control.pause()
+                await one.told_of(AgentPaused)
         return {}
 
     async def _resume(self, body: dict[str, Any]) -> dict[str, Any]:
         for one in self._meant(body):
+            was_paused = one.control.paused
             one.control.resume()
+            if was_paused:
+                await one.told_of(AgentResumed)
         return {}
 
     async def _stop(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,234 @@
+"""What marks seal of an act, as hashes: its event, each score, the verdict; the comparison with stored rows. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from conch.folds import json_of
+from conch.witness.canonical import canonical, content_hash
+from conch.witness.words import Scored, score_sets
+from conch_schemas import ActionTaken, ExperienceRecorded, Mark, NeedsChanged, Score, SealedFact, event_type
+
+SCORE: Final = "score"
+VERDICT: Final = "verdict"
+FIGURES: Final = "figures"
+"""Kind of a verdict of which only the figures were published, because its words would have made it too large."""
+
+LATER_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {event_type(ActionTaken): ("effect",)}
+"""Fields, in the order in which they came, that a type of events gained after its first marks. A reader of today adds
+them with their defaults to an event of before, whose mark was taken without them."""
+
+
+def facts_of(fact: Scored) -> tuple[SealedFact, ...]:
+    """Each score of the set."""
+    return tuple(
+        SealedFact(kind=SCORE, id=score_id(score.scorer, score.version, score.component), content=score_hash(score))
+        for score in score_sets(fact)
+    )
+
+
+def whole_fact(fact: Scored) -> SealedFact:
+    """The event that brought a score set."""
+    return SealedFact(kind=fact.TYPE, id=fact.id, content=content_hash(fact))
+
+
+def facts_hash(facts: Sequence[SealedFact]) -> str:
+    """SHA-256 of the canonical JSON of these facts, hexadecimal."""
+    return _hash_of([[fact.kind, fact.id, fact.content] for fact in facts])
+
+
+def score_id(scorer: str, version: str, component: str) -> str:
+    """The id of a score among the facts of one act."""
+    return f"{scorer}/{version}/{component}"
+
+
+def score_hash(score: Score) -> str:
+    """SHA-256 over the fields of a score that a store keeps, hexadecimal."""
+    return _score_hash(
+        (score.component, score.value, *score.range, score.status, score.explanation, score.scorer, score.version)
+    )
+
+
+def _score_hash(fields: Sequence[Any]) -> str:
+    """`fields`: component, value, low, high, status, explanation, scorer, version."""
+    return _hash_of(fields)
+
+
+def verdict_fact(experience: ExperienceRecorded) -> SealedFact:
+    """The total of a revision with all that adds up to it."""
+    verdict = experience.__dict__
+    if not experience.scores and not experience.breakdown:
+        return SealedFact(kind=FIGURES, id=str(experience.revision), content=_figures_hash(verdict))
+    plain = {
+        "scores": [part.__dict__ for part in experience.scores],
+        "breakdown": [line.__dict__ for line in experience.breakdown],
+    }
+    return SealedFact(kind=VERDICT, id=str(experience.revision), content=_verdict_hash({**verdict, **plain}))
+
+
+def _figures_hash(verdict: Mapping[str, Any]) -> str:
+    return _hash_of([verdict["total"], verdict["coverage"], verdict["complete"]])
+
+
+def _verdict_hash(verdict: Mapping[str, Any], longest: int | None = None) -> str:
+    """`longest`: characters of an explanation; None: all."""
+    figures = [verdict[name] for name in ("total", "coverage", "complete", "weights")]
+    scores = [[*(one[name] for name in _SHOWN), one["explanation"][:longest]] for one in verdict["scores"]]
+    lines = [[line["step"], line["amount"], line["why"]] for line in verdict["breakdown"]]
+    return _hash_of([figures, scores, lines])
+
+
+_SHOWN: Final = ("component", "scorer", "version", "status", "value", "weight", "role")
+_CUT: Final = 200
+"""Characters of an explanation in an experience that was too large to be published whole."""
+
+
+def _hash_of(value: Any) -> str:
+    return hashlib.sha256(canonical(json_of(value))).hexdigest()
+
+
+def is_event(body: bytes, content: str) -> bool:
+    """Whether these bytes, the wire form of an event, are what a mark's `content` was taken over."""
+    try:
+        if _sha256(body) == content:
+            return True
+        wire = json.loads(body)
+        data, later = wire["data"], LATER_FIELDS.get(wire["type"], ())
+        for name in reversed(later):
+            if data.pop(name, None) is not None:
+                return False
+            if _sha256(json.dumps(wire).encode()) == content:
+                return True
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return False
+    return False
+
+
+def _sha256(text: bytes) -> str:
+    return hashlib.sha256(canonical(text)).hexdigest()
+
+
+@dataclass(frozen=True)
+class StoredAct:
+    """What a store has of one action, as its rows have it."""
+
+    act: bytes | None = None
+    """The wire form of `action.taken`; None: there is no row."""
+    columns: tuple[Any, ...] = ()
+    """(action id, agent, cycle) beside the act, as the row has them."""
+    scores: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """By `score_id`: component, value, low, high, status, explanation, scorer, version."""
+    needs: Mapping[str, bytes] = field(default_factory=dict)
+    """By the event's id: the wire form of `needs.changed`."""
+    verdict: bytes | None = None
+    """The JSON of the last revision's verdict; None: there is no experience."""
+    revision: int = 0
+    figures: tuple[Any, ...] = ()
+    """(total, coverage, complete) beside the verdict, as the row has them."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A sealed fact that the store does not hold as it was sealed."""
+
+    gone: bool
+    """Whether there is no row at all."""
+    action: str
+    kind: str
+    id: str
+    what: str
+    """The fact in words: noun and name."""
+
+
+def sealed_facts(mark: Mark) -> Iterator[SealedFact]:
+    """All that a mark seals, the witnessed event among it."""
+    if not mark.facts or mark.event not in _joint(mark):
+        yield SealedFact(kind=_KIND_OF.get(mark.domain, ""), id=mark.event, content=mark.content)
+    yield from mark.facts
+
+
+def _joint(mark: Mark) -> tuple[str, ...]:
+    """The event of a mark whose content was taken over its facts; empty for any other."""
+    return (mark.event,) if mark.facts[-1].kind in (VERDICT, FIGURES) else ()
+
+
+_KIND_OF: Final = {"action": ActionTaken.TYPE}
+
+
+def sealed_events(mark: Mark) -> Iterator[tuple[str, str]]:
+    """(id, content) of the events that a mark seals whole."""
+    joint = bool(mark.facts) and mark.event in _joint(mark)
+    if not joint:
+        yield mark.event, mark.content
+    yield from ((fact.id, fact.content) for fact in mark.facts if "." in fact.kind)
+
+
+def differences(mark: Mark, stored: StoredAct | None) -> Iterator[Difference]:
+    """The sealed facts of an act's mark that its rows do not hold. Facts that a store does not keep are passed over."""
+    if mark.action_id is None:
+        return
+    stored = stored or StoredAct()
+    if mark.facts and _joint(mark) and mark.content != facts_hash(mark.facts):
+        yield Difference(False, mark.action_id, "facts", mark.event, "the list of sealed facts")
+    for fact in sealed_facts(mark):
+        there = _held(fact, stored, mark.agent)
+        if there is not True and there is not _NOT_KEPT:
+            yield Difference(there is None, mark.action_id, fact.kind, fact.id, _words(fact))
+
+
+_NOT_KEPT: Final = object()
+
+
+def _held(fact: SealedFact, stored: StoredAct, agent: str) -> object:
+    """True: the row is what was sealed. False: it is not. None: there is none. _NOT_KEPT: a store has no such rows."""
+    if fact.kind == ActionTaken.TYPE:
+        return None if stored.act is None else is_event(stored.act, fact.content) and _columns_hold(stored, agent)
+    if fact.kind == SCORE:
+        row = stored.scores.get(fact.id)
+        return None if row is None else _score_hash(row) == fact.content
+    if fact.kind == NeedsChanged.TYPE:
+        body = stored.needs.get(fact.id)
+        return None if body is None else is_event(body, fact.content)
+    if fact.kind in (VERDICT, FIGURES):
+        return _verdict_held(fact, stored)
+    if fact.kind == "" and fact.id in stored.needs:  # a score set's mark of before facts were sealed one by one
+        return is_event(stored.needs[fact.id], fact.content)
+    return _NOT_KEPT
+
+
+def _columns_hold(stored: StoredAct, agent: str) -> bool:
+    assert stored.act is not None
+    wire = json.loads(stored.act)
+    return stored.columns == (wire.get("actionid"), wire.get("agent"), wire.get("cycle")) and wire.get("agent") == agent
+
+
+def _verdict_held(fact: SealedFact, stored: StoredAct) -> object:
+    if stored.verdict is None:
+        return None
+    if fact.id != str(stored.revision):
+        # A later revision has a mark of its own; an earlier one than was sealed is no store's work.
+        return fact.id.isdecimal() and int(fact.id) < stored.revision
+    try:
+        verdict = json.loads(stored.verdict)
+        beside = (verdict["total"], verdict["coverage"], bool(verdict["complete"])) == stored.figures
+        known = (
+            (_verdict_hash(verdict), _verdict_hash(verdict, _CUT))
+            if fact.kind == VERDICT
+            else (_figures_hash(verdict),)
+        )
+    except (ValueError, TypeError, LookupError):
+        return False
+    return beside and fact.content in known
+
+
+def _words(fact: SealedFact) -> str:
+    if fact.kind == SCORE:
+        scorer, _, rest = fact.id.partition("/")
+        return f"the score {rest.rpartition('/')[2]} by {scorer}"
+    if fact.kind in (VERDICT, FIGURES):
+        return f"the total of revision {fact.id}"
+    return {ActionTaken.TYPE: "the act", NeedsChanged.TYPE: "the change of needs"}.get(fact.kind, "the event")

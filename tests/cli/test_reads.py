@@ -78,7 +78,7 @@ def test_a_cycle_is_shown_with_its_marks_and_breakdown(filled: Any, common: Comm
     row = document(printed)["cycle"]
     assert row["cycle"] == 1
     assert sum(line["amount"] for line in row["breakdown"]) == pytest.approx(row["total"])
-    assert [mark["sequence"] for mark in row["marks"]] == [4, 5, 6, 7]
+    assert [mark["sequence"] for mark in row["marks"]] == [2, 3]
     assert row["needs_before"]["curiosity"] == 0.5
 
 
@@ -167,7 +167,7 @@ def test_marks_are_listed_from_the_end_of_the_chain(filled: Any, common: CommonO
     """`mark list --limit N` has the last N marks in the order of the chain."""
     mark.list_(limit=3, common=replace(common, json=True))
 
-    assert [one["sequence"] for one in document(printed)["marks"]] == [9, 10, 11]
+    assert [one["sequence"] for one in document(printed)["marks"]] == [3, 4, 5]
 
 
 def test_a_mark_is_shown_in_words(life: Any, kept: Any, common: CommonOptions, printed: Printed) -> None:
@@ -180,7 +180,7 @@ def test_a_mark_is_shown_in_words(life: Any, kept: Any, common: CommonOptions, p
         act,
         life.mark(act),
         scored := fact.model_copy(update={"principles": principles}),
-        life.mark(scored),
+        life.judged(act, [scored]),
     )
     mark.show(1, common=common)
 
@@ -192,9 +192,9 @@ def test_a_mark_is_shown_in_words(life: Any, kept: Any, common: CommonOptions, p
 
 def test_a_mark_is_shown_whole_and_harmless(filled: Any, common: CommonOptions, printed: Printed) -> None:
     """`mark show N` prints every field in a line of its own."""
-    mark.show(8, common=common)
+    mark.show(4, common=common)
 
     text = printed()
     assert text.startswith("id ")
-    assert "\nsequence   8\n" in text
+    assert "\nsequence   4\n" in text
     assert "\x1b" not in text

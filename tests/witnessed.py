@@ -10,7 +10,12 @@ from conch_schemas import ActionTaken, ExperienceRecorded, Part, Score
 
 
 def recorded(
-    act: ActionTaken, scores: Sequence[Score] = (), parts: Sequence[Part] = (), *, weights: str = "w1", revision: int = 1
+    act: ActionTaken,
+    scores: Sequence[Score] = (),
+    parts: Sequence[Part] = (),
+    *,
+    weights: str = "w1",
+    revision: int = 1,
 ) -> ExperienceRecorded:
     """The experience of the act with these scores, by a weight set of these parts."""
     verdict = judge(weights if parts else "", parts, scores)

@@ -16,7 +16,7 @@ from conch.cycle.model_retry import ModelRetry
 from conch.cycle.state.memory import HOUR
 from conch.errors import FencedError, ModelError
 from conch.minds import ScriptEnded
-from conch_schemas import ActionTaken, CycleReflected, ThoughtFormed, Usage
+from conch_schemas import ActionTaken, AgentPaused, AgentResumed, CycleReflected, ThoughtFormed, Usage
 
 
 async def test_a_mind_that_fails_is_asked_again_and_costs_no_cycle(life: Any) -> None:
@@ -225,6 +225,15 @@ async def test_resume_does_not_hasten_the_next_cycle(life: Any, start: Any, unti
     await running.idle()
 
     assert len(life.facts(ThoughtFormed)) == 1
+
+
+async def test_a_pause_and_its_end_are_facts(life: Any, start: Any, until: Any) -> None:
+    """Each is published once: a request that changes nothing publishes nothing."""
+    running = await start()
+    for verb in ("resume", "pause", "pause", "resume", "resume"):
+        await running.ask(verb)
+
+    assert (len(life.facts(AgentPaused)), len(life.facts(AgentResumed))) == (1, 1)
 
 
 async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Any, start: Any, until: Any) -> None:

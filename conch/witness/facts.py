@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from conch.folds import json_of
 from conch.witness.canonical import canonical, content_hash
 from conch.witness.words import Scored, score_sets
@@ -202,7 +204,7 @@ def _held(fact: SealedFact, stored: StoredAct, agent: str) -> object:
 
 def _columns_hold(stored: StoredAct, agent: str) -> bool:
     assert stored.act is not None
-    wire = json.loads(stored.act)
+    wire = msgspec.json.decode(stored.act)
     return stored.columns == (wire.get("actionid"), wire.get("agent"), wire.get("cycle")) and wire.get("agent") == agent
 
 
@@ -213,16 +215,14 @@ def _verdict_held(fact: SealedFact, stored: StoredAct) -> object:
         # A later revision has a mark of its own; an earlier one than was sealed is no store's work.
         return fact.id.isdecimal() and int(fact.id) < stored.revision
     try:
-        verdict = json.loads(stored.verdict)
-        beside = (verdict["total"], verdict["coverage"], bool(verdict["complete"])) == stored.figures
-        known = (
-            (_verdict_hash(verdict), _verdict_hash(verdict, _CUT))
-            if fact.kind == VERDICT
-            else (_figures_hash(verdict),)
-        )
+        verdict = msgspec.json.decode(stored.verdict)
+        if (verdict["total"], verdict["coverage"], bool(verdict["complete"])) != stored.figures:
+            return False
+        if fact.kind == FIGURES:
+            return _figures_hash(verdict) == fact.content
+        return fact.content == _verdict_hash(verdict) or fact.content == _verdict_hash(verdict, _CUT)
     except (ValueError, TypeError, LookupError):
         return False
-    return beside and fact.content in known
 
 
 def _words(fact: SealedFact) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -45,9 +45,36 @@ def mark_hash(mark: Mark) -> str:
 
 def said_hash(said: Mapping[str, Any]) -> str:
     """The `mark_hash` of a mark with exactly these fields."""
-    text = _write(said if said.get("facts") else {name: said[name] for name in said if name != "facts"})
-    # Without scores the only number is the sequence, and the serialised form is canonical.
-    return _sha256(text) if said["principles"] else hashlib.sha256(text).hexdigest()
+    fields = dict(said) if said.get("facts") else {name: said[name] for name in said if name != "facts"}
+    try:
+        # The principles' scores are the only numbers beside the sequence: with these, the serialised form is canonical.
+        fields["principles"] = {name: _plain(score) for name, score in said["principles"].items()}
+        return hashlib.sha256(_write(fields)).hexdigest()
+    except _UnusualNumberError:
+        return _sha256(_write(said if said.get("facts") else fields | {"principles": said["principles"]}))
+
+
+def values_hash(values: Sequence[Any]) -> str:
+    """SHA-256 of the canonical JSON of a list of texts, numbers, truth values, None and such lists, hexadecimal."""
+    try:
+        return hashlib.sha256(_write(_plain_list(values))).hexdigest()
+    except _UnusualNumberError:
+        return _sha256(_write(values))
+
+
+def _plain_list(values: Sequence[Any]) -> list[Any]:
+    return [
+        _plain(value) if type(value) is float else _plain_list(value) if isinstance(value, list | tuple) else value
+        for value in values
+    ]
+
+
+def _plain(value: float) -> float:
+    """The number that msgspec writes as RFC 8785 does. Raises _UnusualNumberError where there is none."""
+    size = abs(value)
+    if not (size < 1e-6 or 1e-5 <= size <= _GREATEST):
+        raise _UnusualNumberError(value)
+    return int(value) if value.is_integer() else value
 
 
 def _sha256(text: str | bytes) -> str:
@@ -70,11 +97,7 @@ class _CanonicalNumber(dict[str, Any]):
     """Cache: a decimal's text -> the number with the canonical shortest digits; the last few thousand met."""
 
     def __missing__(self, text: str) -> int | float:
-        value = float(text)
-        size = abs(value)
-        if not (size < 1e-6 or 1e-5 <= size <= _GREATEST):
-            raise _UnusualNumberError(text)
-        number = int(value) if value.is_integer() else value
+        number = _plain(float(text))
         if len(self) >= _NUMBERS:
             self.clear()
         self[text] = number

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from conch.folds import json_of
-from conch.witness.canonical import canonical, content_hash
+from conch.folds import maker
+from conch.witness.canonical import canonical, content_hash, values_hash
 from conch.witness.words import Scored, score_sets
 from conch_schemas import ActionTaken, ExperienceRecorded, Mark, NeedsChanged, Score, SealedFact, event_type
 
@@ -25,22 +25,27 @@ LATER_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {event_type(ActionTaken): (
 them with their defaults to an event of before, whose mark was taken without them."""
 
 
+_sealed: Final = maker(SealedFact)
+
+
 def facts_of(fact: Scored) -> tuple[SealedFact, ...]:
     """Each score of the set."""
     return tuple(
-        SealedFact(kind=SCORE, id=score_id(score.scorer, score.version, score.component), content=score_hash(score))
+        _sealed(
+            {"kind": SCORE, "id": score_id(score.scorer, score.version, score.component), "content": score_hash(score)}
+        )
         for score in score_sets(fact)
     )
 
 
 def whole_fact(fact: Scored) -> SealedFact:
     """The event that brought a score set."""
-    return SealedFact(kind=fact.TYPE, id=fact.id, content=content_hash(fact))
+    return _sealed({"kind": fact.TYPE, "id": fact.id, "content": content_hash(fact)})
 
 
 def facts_hash(facts: Sequence[SealedFact]) -> str:
     """SHA-256 of the canonical JSON of these facts, hexadecimal."""
-    return _hash_of([[fact.kind, fact.id, fact.content] for fact in facts])
+    return values_hash([[fact.kind, fact.id, fact.content] for fact in facts])
 
 
 def score_id(scorer: str, version: str, component: str) -> str:
@@ -50,14 +55,9 @@ def score_id(scorer: str, version: str, component: str) -> str:
 
 def score_hash(score: Score) -> str:
     """SHA-256 over the fields of a score that a store keeps, hexadecimal."""
-    return _score_hash(
+    return values_hash(
         (score.component, score.value, *score.range, score.status, score.explanation, score.scorer, score.version)
     )
-
-
-def _score_hash(fields: Sequence[Any]) -> str:
-    """`fields`: component, value, low, high, status, explanation, scorer, version."""
-    return _hash_of(fields)
 
 
 def verdict_fact(experience: ExperienceRecorded) -> SealedFact:
@@ -73,7 +73,7 @@ def verdict_fact(experience: ExperienceRecorded) -> SealedFact:
 
 
 def _figures_hash(verdict: Mapping[str, Any]) -> str:
-    return _hash_of([verdict["total"], verdict["coverage"], verdict["complete"]])
+    return values_hash([verdict["total"], verdict["coverage"], verdict["complete"]])
 
 
 def _verdict_hash(verdict: Mapping[str, Any], longest: int | None = None) -> str:
@@ -81,16 +81,12 @@ def _verdict_hash(verdict: Mapping[str, Any], longest: int | None = None) -> str
     figures = [verdict[name] for name in ("total", "coverage", "complete", "weights")]
     scores = [[*(one[name] for name in _SHOWN), one["explanation"][:longest]] for one in verdict["scores"]]
     lines = [[line["step"], line["amount"], line["why"]] for line in verdict["breakdown"]]
-    return _hash_of([figures, scores, lines])
+    return values_hash([figures, scores, lines])
 
 
 _SHOWN: Final = ("component", "scorer", "version", "status", "value", "weight", "role")
 _CUT: Final = 200
 """Characters of an explanation in an experience that was too large to be published whole."""
-
-
-def _hash_of(value: Any) -> str:
-    return hashlib.sha256(canonical(json_of(value))).hexdigest()
 
 
 def is_event(body: bytes, content: str) -> bool:
@@ -191,7 +187,7 @@ def _held(fact: SealedFact, stored: StoredAct, agent: str) -> object:
         return None if stored.act is None else is_event(stored.act, fact.content) and _columns_hold(stored, agent)
     if fact.kind == SCORE:
         row = stored.scores.get(fact.id)
-        return None if row is None else _score_hash(row) == fact.content
+        return None if row is None else values_hash(row) == fact.content
     if fact.kind == NeedsChanged.TYPE:
         body = stored.needs.get(fact.id)
         return None if body is None else is_event(body, fact.content)

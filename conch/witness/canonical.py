@@ -48,10 +48,10 @@ def said_hash(said: Mapping[str, Any]) -> str:
     fields = dict(said) if said.get("facts") else {name: said[name] for name in said if name != "facts"}
     try:
         # The principles' scores are the only numbers beside the sequence: with these, the serialised form is canonical.
-        fields["principles"] = {name: _plain(score) for name, score in said["principles"].items()}
-        return hashlib.sha256(_write(fields)).hexdigest()
+        plain = _write(fields | {"principles": {name: _plain(score) for name, score in said["principles"].items()}})
     except _UnusualNumberError:
-        return _sha256(_write(said if said.get("facts") else fields | {"principles": said["principles"]}))
+        return _sha256(_write(fields))
+    return _sha256(plain) if _has_rare_characters(plain) else hashlib.sha256(plain).hexdigest()
 
 
 def values_hash(values: Sequence[Any]) -> str:

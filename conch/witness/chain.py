@@ -24,7 +24,6 @@ from conch_schemas import (
     MarkWitnessed,
     PolicySet,
     RewardAssigned,
-    SealedFact,
     consequence_id,
     cycle_event_id,
 )
@@ -51,7 +50,7 @@ class UnsealedScores(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    facts: tuple[SealedFact, ...] = ()
+    facts: dict[str, str] = Field(default_factory=dict)
     principles: dict[str, float] = Field(default_factory=dict)
 
 
@@ -127,7 +126,7 @@ def _collected(state: ChainState, waiting: UnsealedScores, fact: Scored, digest:
     assert fact.action_id is not None
     assert digest is not None
     more = UnsealedScores(
-        facts=(*waiting.facts, whole_fact(fact), *facts_of(fact)), principles=waiting.principles | _principles(fact)
+        facts=facts_of(fact) | whole_fact(fact) | waiting.facts, principles=waiting.principles | _principles(fact)
     )
     return evolve(
         state,
@@ -136,11 +135,11 @@ def _collected(state: ChainState, waiting: UnsealedScores, fact: Scored, digest:
     )
 
 
-def _facts(waiting: UnsealedScores | None, fact: Witnessed) -> tuple[SealedFact, ...]:
+def _facts(waiting: UnsealedScores | None, fact: Witnessed) -> dict[str, str]:
     """What the mark seals beside the event itself; of an experience, all that it seals."""
     if isinstance(fact, ExperienceRecorded):
-        return (*(waiting.facts if waiting is not None else ()), verdict_fact(fact))
-    return facts_of(fact) if isinstance(fact, Scored) else ()
+        return (waiting.facts if waiting is not None else {}) | verdict_fact(fact)
+    return facts_of(fact) if isinstance(fact, Scored) else {}
 
 
 def under(state: ChainState, policy: PolicySet) -> ChainState:

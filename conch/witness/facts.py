@@ -6,14 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from conch.folds import maker
 from conch.witness.canonical import canonical, content_hash, values_hash
 from conch.witness.words import Scored, score_sets
-from conch_schemas import ActionTaken, ExperienceRecorded, Mark, NeedsChanged, Score, SealedFact, event_type
+from conch_schemas import ActionTaken, ExperienceRecorded, Mark, NeedsChanged, Score, event_type
 
 SCORE: Final = "score"
 VERDICT: Final = "verdict"
@@ -25,27 +24,30 @@ LATER_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {event_type(ActionTaken): (
 them with their defaults to an event of before, whose mark was taken without them."""
 
 
-_sealed: Final = maker(SealedFact)
+class SealedFact(NamedTuple):
+    """One fact that a mark seals."""
+
+    kind: str
+    id: str
+    content: str
 
 
-def facts_of(fact: Scored) -> tuple[SealedFact, ...]:
-    """Each score of the set."""
-    return tuple(
-        _sealed(
-            {"kind": SCORE, "id": score_id(score.scorer, score.version, score.component), "content": score_hash(score)}
-        )
-        for score in score_sets(fact)
-    )
+def facts_of(fact: Scored) -> dict[str, str]:
+    """Each score of the set, as a mark has them."""
+    return {
+        f"{SCORE} {score_id(score.scorer, score.version, score.component)}": score_hash(score)
+        for score in reversed(score_sets(fact))  # of two with one id a store keeps the first
+    }
 
 
-def whole_fact(fact: Scored) -> SealedFact:
-    """The event that brought a score set."""
-    return _sealed({"kind": fact.TYPE, "id": fact.id, "content": content_hash(fact)})
+def whole_fact(fact: Scored) -> dict[str, str]:
+    """The event that brought a score set, as a mark has it."""
+    return {f"{fact.TYPE} {fact.id}": content_hash(fact)}
 
 
-def facts_hash(facts: Sequence[SealedFact]) -> str:
-    """SHA-256 of the canonical JSON of these facts, hexadecimal."""
-    return values_hash([[fact.kind, fact.id, fact.content] for fact in facts])
+def facts_hash(facts: Mapping[str, str]) -> str:
+    """SHA-256 of the canonical JSON of these facts, as a list of pairs sorted by fact, hexadecimal."""
+    return values_hash([list(pair) for pair in sorted(facts.items())])
 
 
 def score_id(scorer: str, version: str, component: str) -> str:
@@ -60,16 +62,16 @@ def score_hash(score: Score) -> str:
     )
 
 
-def verdict_fact(experience: ExperienceRecorded) -> SealedFact:
-    """The total of a revision with all that adds up to it."""
+def verdict_fact(experience: ExperienceRecorded) -> dict[str, str]:
+    """The total of a revision with all that adds up to it, as a mark has it."""
     verdict = experience.__dict__
     if not experience.scores and not experience.breakdown:
-        return SealedFact(kind=FIGURES, id=str(experience.revision), content=_figures_hash(verdict))
+        return {f"{FIGURES} {experience.revision}": _figures_hash(verdict)}
     plain = {
         "scores": [part.__dict__ for part in experience.scores],
         "breakdown": [line.__dict__ for line in experience.breakdown],
     }
-    return SealedFact(kind=VERDICT, id=str(experience.revision), content=_verdict_hash({**verdict, **plain}))
+    return {f"{VERDICT} {experience.revision}": _verdict_hash({**verdict, **plain})}
 
 
 def _figures_hash(verdict: Mapping[str, Any]) -> str:
@@ -144,14 +146,16 @@ class Difference:
 
 def sealed_facts(mark: Mark) -> Iterator[SealedFact]:
     """All that a mark seals, the witnessed event among it."""
-    if not mark.facts or mark.event not in _joint(mark):
-        yield SealedFact(kind=_KIND_OF.get(mark.domain, ""), id=mark.event, content=mark.content)
-    yield from mark.facts
+    if not is_joint(mark):
+        yield SealedFact(_KIND_OF.get(mark.domain, ""), mark.event, mark.content)
+    for name, content in mark.facts.items():
+        kind, _, identity = name.partition(" ")
+        yield SealedFact(kind, identity, content)
 
 
-def _joint(mark: Mark) -> tuple[str, ...]:
-    """The event of a mark whose content was taken over its facts; empty for any other."""
-    return (mark.event,) if mark.facts[-1].kind in (VERDICT, FIGURES) else ()
+def is_joint(mark: Mark) -> bool:
+    """Whether the mark's content was taken over its facts: the event of such a mark is `experience.recorded`."""
+    return any(name.startswith((VERDICT, FIGURES)) for name in mark.facts)
 
 
 _KIND_OF: Final = {"action": ActionTaken.TYPE}
@@ -159,10 +163,9 @@ _KIND_OF: Final = {"action": ActionTaken.TYPE}
 
 def sealed_events(mark: Mark) -> Iterator[tuple[str, str]]:
     """(id, content) of the events that a mark seals whole."""
-    joint = bool(mark.facts) and mark.event in _joint(mark)
-    if not joint:
+    if not is_joint(mark):
         yield mark.event, mark.content
-    yield from ((fact.id, fact.content) for fact in mark.facts if "." in fact.kind)
+    yield from ((fact.id, fact.content) for fact in sealed_facts(mark) if "." in fact.kind)
 
 
 def differences(mark: Mark, stored: StoredAct | None) -> Iterator[Difference]:
@@ -170,7 +173,7 @@ def differences(mark: Mark, stored: StoredAct | None) -> Iterator[Difference]:
     if mark.action_id is None:
         return
     stored = stored or StoredAct()
-    if mark.facts and _joint(mark) and mark.content != facts_hash(mark.facts):
+    if is_joint(mark) and mark.content != facts_hash(mark.facts):
         yield Difference(False, mark.action_id, "facts", mark.event, "the list of sealed facts")
     for fact in sealed_facts(mark):
         there = _held(fact, stored, mark.agent)

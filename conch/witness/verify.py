@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 from conch.witness.canonical import mark_hash
 from conch.witness.chain import GENESIS
-from conch.witness.facts import FIGURES, SCORE, VERDICT
-from conch_schemas import Mark, SealedFact
+from conch.witness.facts import FIGURES, SCORE, VERDICT, SealedFact, sealed_facts
+from conch_schemas import Mark
 
 Kind = Literal[
     "changed", "missing", "swapped", "duplicate", "unlinked", "unwitnessed", "altered", "gone", "unsigned", "forged"
@@ -94,7 +94,7 @@ class Verification:
             self._acts.add(act)
         elif mark.domain == "score":
             self._sets.add((act, intern(mark.origin)))
-            for fact in mark.facts:
+            for fact in sealed_facts(mark) if mark.facts else ():
                 self._take_fact(act, fact)
 
     def _take_fact(self, act: str | None, fact: SealedFact) -> None:

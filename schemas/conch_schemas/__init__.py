@@ -58,7 +58,7 @@ from conch_schemas.subjects import (
 from conch_schemas.task import TaskProgressed
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
 from conch_schemas.verify import verify_ids
-from conch_schemas.witness import Mark, MarkLink, MarkWitnessed, SealedFact
+from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
 
 __all__ = [
     "BUILTIN_SCORER",
@@ -118,7 +118,6 @@ __all__ = [
     "Score",
     "ScoreStatus",
     "ScoredPart",
-    "SealedFact",
     "SenseMeasured",
     "SenseValue",
     "TaskProgressed",

@@ -18,17 +18,6 @@ class MarkLink(Value):
     relation: Relation
 
 
-class SealedFact(Value):
-    """One of several facts that a mark seals."""
-
-    kind: str
-    """An event's type without its prefix (`reward.assigned`), `score`, `verdict` or `figures`."""
-    id: str
-    """The event's id; of a score its scorer, version and component, joined by "/"; of a verdict its revision."""
-    content: str
-    """SHA-256 of the fact's canonical JSON, hexadecimal."""
-
-
 class Mark(Value):
     """One mark. `hash` is SHA-256 over the canonical JSON (RFC 8785) of every other field; empty `facts` are left out
     of it."""
@@ -65,8 +54,11 @@ class Mark(Value):
     previous: str = Field(pattern=r"^[0-9a-f]{64}$")
     """Hash of the mark before; the first mark has 64 zeros."""
     hash: str = Field(pattern=r"^[0-9a-f]{64}$")
-    facts: tuple[SealedFact, ...] = ()
-    """What the mark seals beside or in place of the event itself: each score, the set's events, the verdict."""
+    facts: dict[str, str] = Field(default_factory=dict)
+    """What the mark seals beside or in place of the event itself: fact -> SHA-256 of its canonical JSON, hexadecimal.
+
+    A fact is its kind and its id with a blank between: an event's type without its prefix and the event's id, `score`
+    and its scorer, version and component joined by "/", `verdict` (or `figures`) and the experience's revision."""
 
 
 class MarkWitnessed(Event):

@@ -128,7 +128,7 @@ def test_a_mark_hashes_the_event_and_itself(acts: list[ActionTaken], marks: list
     wire = json.loads(encode(acts[0]))
     plain = json.dumps(wire, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     body = {name: value for name, value in json.loads(marks[0].model_dump_json()).items() if name != "hash"}
-    assert body.pop("facts") == []
+    assert body.pop("facts") == {}
 
     assert marks[0].content == content_hash(acts[0]) == content_hash(decode(encode(acts[0])))
     assert marks[0].content == hashlib.sha256(canonical(plain)).hexdigest()

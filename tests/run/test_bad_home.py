@@ -257,8 +257,8 @@ def test_a_chain_that_was_cut_is_found_out_whatever_became_of_the_stream(house: 
     house.run("--cycles", "2", "--script", house.endless())
     after = house.refused("mark", "verify", status=4)
 
-    assert "7 found wrong" in before
-    assert "7 found wrong" in after
+    assert "9 found wrong" in before
+    assert "9 found wrong" in after
     assert "conch bus restore FILE" in after
 
 

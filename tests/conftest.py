@@ -46,6 +46,14 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_keys_of_a_person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs make their keys in a directory of the tests, not in the person's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_logging_of_anothers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """How one test had its lines logged is no part of the next: no logger keeps what it was when it was first used."""

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conch import curiosity, needs, rewards, rules
+from conch import curiosity, needs, rewards, rules, witness
 from conch.actions import Argument, Registry, ToolSpec, parse
 from conch.config import BUILTIN_WEIGHTS
 from conch.judge import JudgeConfig, JudgeQuestion, judge_key, score_with_llm_judge
@@ -199,6 +199,20 @@ def _task_state(said: dict[str, Any] | None) -> dict[str, Any]:
     return {"roles": (said or {}).get("role_shares")} | (said or {})
 
 
+# -- the witness -------------------------------------------------------------------------------------------------------
+
+
+def _linked(given: dict[str, Any]) -> str:
+    """Times stand for places in the sequence; a source that is no known mark is in no place."""
+    known = given["source_kind"] == "mark" and given.get("source_time") is not None
+    places = {"source": given["source_time"]} if known else {}
+    return witness.appended(places, "new", given["new_time"], [("source", given["relation"])])
+
+
+def _walked(given: dict[str, Any]) -> str:
+    return witness.status_after(given["start"].lower(), given["calls"]).upper()
+
+
 OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "parse_action": _parse_action,
     "format_reward": lambda given: rewards.format_reward(given["is_valid"]),
@@ -252,6 +266,13 @@ OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "cache_key": lambda given: compose.cache_key(given["messages"]),
     "cache_key_equal": lambda given: compose.cache_key(given["a"]) == compose.cache_key(given["b"]),
     "judge_calls": _judge_calls,
+    "append_linked_mark": _linked,
+    "append_same_id_twice": lambda given: witness.appended({"mark": 0}, "mark", 1),
+    "walk_status_after": _walked,
+    "bellman_chain_value": lambda given: witness.chain_value(
+        given["step_rewards"], given.get("gamma", witness.GAMMA), given.get("terminal_value", 0.0)
+    ),
+    "trace_total_value": lambda given: witness.trace_total(given["values"], given.get("gamma", witness.GAMMA)),
     "weights_accepted": lambda given: rules.sums_to_one(given["weights"], given.get("tolerance", 1e-6)),
 }
 """By the name of the op."""

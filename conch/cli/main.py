@@ -31,6 +31,7 @@ COMMANDS = {
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),
     "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset, forget."),
     "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),
+    "walk": ("conch.cli.walk:app", "Walks, runs of marks with a goal: start, list, show, pause, resume, close."),
     "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),
     "bus": ("conch.cli.bus:app", "The bus: info, tail, bench, snapshot, restore, permissions."),
     "metrics": ("conch.cli.metrics:app", "Metrics: rules, dashboards, serve."),

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
-from conch.errors import CheckError, ConchError, HomeBusyError, HomeError
+from conch.errors import BusError, CheckError, ConchError, HomeBusyError, HomeError
 from conch.experience import Removal
 from conch.text import safe_text
 from conch.views import (
+    Compared,
     MarkShown,
+    SealedFacts,
+    Signed,
     VerifiedLocally,
+    acts_due,
     chain_start,
+    compared_words,
     last_marks,
     marks_shown,
+    pieces,
     removed_marks_words,
+    signed_by,
+    signed_words,
     unmarked_yet,
     verification,
 )
-from conch_schemas import Mark
+from conch.witness import Verification
 
 if TYPE_CHECKING:
     from conch.experience import StreamLoss
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
 app = App(name="mark", help="The witness's chain of marks: what was done and scored, and that it was not changed.")
 
 
-LOST = frozenset({"missing", "unwitnessed"})
+LOST = frozenset({"missing", "unwitnessed", "gone"})
 """Kinds of problems that a copy of what was lost mends."""
 REMEDY = (
     "marks that are missing may stand in a snapshot of the bus (conch bus restore FILE) or in an older copy of the "
@@ -77,10 +86,10 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
     if common.json:
         emit(MarkShown(mark=mark, constitution=judged))
         return
-    for field, value in mark.model_dump(mode="json").items():
+    for name, value in mark.model_dump(mode="json").items():
         if value not in (None, "", [], {}):
-            say(f"{field:<10} {safe_text(_words(value), one_line=True)}")
-        if field == "principles" and judged is not None:
+            say(f"{name:<10} {safe_text(_words(value), one_line=True)}")
+        if name == "principles" and judged is not None:
             say(f"{'total':<10} {judged.words}")
 
 
@@ -93,70 +102,112 @@ def _words(value: Any) -> str:
     return "; ".join(map(_words, value)) if isinstance(value, list) else str(value)
 
 
-@dataclass(frozen=True)
-class StoredMarks:
-    """The marks of the store, read so that every mark it takes later is on the stream behind `position`."""
+@dataclass
+class FoundMarks:
+    """What is found of the marks of one agent."""
 
-    position: int
-    epoch: str | None
-    acts: tuple[str, ...]
-    scored: Sequence[tuple[str, str]]
-    """(action, scorer)."""
-    marks: Sequence[Mark]
-    losses: Sequence[StreamLoss]
-    removals: Sequence[Removal]
+    agent: str
+    acts: int = 0
+    marks: int = 0
+    waiting: int = 0
+    """Acts that have no mark yet."""
+    problems: list[MarkProblem] = field(default_factory=list)
+    losses: Sequence[StreamLoss] = ()
+    removals: Sequence[Removal] = ()
+    compared: Compared | None = None
+    unread: str = ""
+    """Why the stream was not compared, where the home has one."""
+    signed: Signed | None = None
 
 
 @app.command
-async def verify(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
-    """Whether every act has its mark and no mark was changed, lost, swapped or cut off; exit status 4 where not."""
-    from conch.witness import verify
+async def verify(
+    *,
+    key: Annotated[Path | None, Parameter(help="Check the signed checkpoints with this key, secret or public.")] = None,
+    agent: AgentName = None,
+    common: CommonOptions = COMMON,
+) -> None:
+    """Whether every act has its mark, all that marks seal is as it was, and no mark was changed, lost, swapped or cut
+    off; exit status 4 where not."""
+    from conch.witness import public_key
 
+    public = None if key is None else public_key(key)
     with reading(common, agent) as (store, name):
+        found = FoundMarks(name)
         position, epoch = store.position(), store.epoch()
-        acts, scored = tuple(action for action, _ in store.chain.acts(name)), store.chain.score_sets(name)
-        marks, removals, losses = (
-            list(store.chain.marks(name)),
-            store.retention.removals(name),
-            store.chain.losses(name),
-        )
+        due = acts_due(store.chain, name)
+        chain, sealed = Verification(name), SealedFacts(name, stream=has_stream(common))
+        for piece in pieces(store.chain.marks(name)):
+            for mark in piece:
+                chain.take(mark)
+            sealed.take(store, piece)
+            found.marks += len(piece)
+        found.removals, found.losses = store.retention.removals(name), store.chain.losses(name)
         there = {action for action, _ in store.chain.acts(name)}  # what was removed meanwhile is not missed
-    acts, scored = tuple(act for act in acts if act in there), [one for one in scored if one[0] in there]
-    kept = StoredMarks(position, epoch, acts, scored, marks, losses, removals)
-    starts = {name: start} if (start := chain_start(kept.removals)) is not None else {}
-    problems: Sequence[MarkProblem] = verify(kept.marks, kept.acts, kept.scored, starts)
-    waiting: set[str] = set()
-    unasked = ""
-    if any(problem.kind == "unwitnessed" for problem in problems):
+    chain.begin_at(chain_start(found.removals))
+    due = due.among(there)
+    bare = due.unwitnessed(chain)
+    if bare or sealed.with_stream:
         try:
             async with open_bus(common.existing(), common.settings()) as bus:
-                waiting = await unmarked_yet(bus, name, kept.position, kept.epoch)
+                if bare:
+                    waiting = await unmarked_yet(bus, name, position, epoch)
+                    found.waiting = len(waiting & set(due.acts))
+                    due = due.among(there - waiting)
+                if sealed.with_stream:
+                    await sealed.compare_stream(bus, chain)
         except HomeBusyError:
             raise
-        except HomeError as error:
-            unasked = f"; the stream, where marks may still wait, could not be looked at: {error}"
-        acts = tuple(act for act in kept.acts if act not in waiting)
-        problems = verify(kept.marks, acts, [one for one in kept.scored if one[0] not in waiting], starts)
-    _tell(common, name, kept, problems, len(waiting & set(kept.acts)))
-    if problems:
-        what = f"the marks of {name} do not hold: {len(problems)} found wrong"
-        raise CheckError((f"{what}; {REMEDY}" if any(one.kind in LOST for one in problems) else what) + unasked)
+        except (HomeError, BusError) as error:
+            found.unread = str(error)
+    found.acts = len(due.acts) + found.waiting
+    found.problems = [*chain.broken(), *due.unwitnessed(chain), *sealed.problems]
+    found.compared = sealed.compared()
+    if public is not None:
+        found.signed, wrong = signed_by(common.existing(), chain, public)
+        found.problems += wrong
+    _tell(common, found)
+    if found.problems:
+        what = f"the marks of {name} do not hold: {len(found.problems)} found wrong"
+        lost = f"; {REMEDY}" if any(one.kind in LOST for one in found.problems) else ""
+        unread = f"; the stream, where marks may still wait, could not be looked at: {found.unread}"
+        raise CheckError(what + lost + (unread if found.unread else ""))
 
 
-def _tell(common: CommonOptions, name: str, kept: StoredMarks, problems: Sequence[MarkProblem], waiting: int) -> None:
-    acts, marks = len(kept.acts), len(kept.marks)
+def has_stream(common: CommonOptions) -> bool:
+    """Whether the home has a stream, or reads one elsewhere."""
+    from conch.bus import access_to
+
+    home = common.existing()
+    return home.bus.exists() or access_to(home, common.settings()) is not None
+
+
+def _tell(common: CommonOptions, found: FoundMarks) -> None:
     if common.json:
-        found = verification(name, problems, acts=acts, marks=marks, waiting=waiting, removals=kept.removals)
-        emit(VerifiedLocally(**vars(found), lost=tuple(kept.losses)))
+        plain = verification(
+            found.agent,
+            found.problems,
+            acts=found.acts,
+            marks=found.marks,
+            waiting=found.waiting,
+            removals=found.removals,
+            compared=found.compared,
+        )
+        emit(VerifiedLocally(**vars(plain), lost=tuple(found.losses), signed=found.signed))
         return
-    for loss in kept.losses:
+    for loss in found.losses:
         cycle = "before its first cycle" if loss.cycle is None else f"after cycle {loss.cycle}"
         mark = "with no mark before" if loss.mark is None else f"the chain goes on behind mark {loss.mark}"
         say(f"lost: {cycle} the stream was made anew, what stood on it alone is gone; {mark}")
-    for problem in problems:
+    for problem in found.problems:
         say(f"{problem.kind}: {safe_text(problem.what, one_line=True)}")
-    if not problems:
-        later = f"; {waiting} {'waits for its' if waiting == 1 else 'wait for their'} mark" if waiting else ""
-        say(f"{marks} marks of {acts} acts of {name} hold{later}")
-    if removed := removed_marks_words(kept.removals):
+    if not found.problems:
+        later = f"; {found.waiting} {'waits for its' if found.waiting == 1 else 'wait for their'} mark"
+        say(f"{found.marks} marks of {found.acts} acts of {found.agent} hold{later if found.waiting else ''}")
+    if removed := removed_marks_words(found.removals):
         say(removed)
+    if found.compared is not None:
+        say(compared_words(found.compared))
+    if found.unread:
+        say(f"the stream was not compared: {safe_text(found.unread, one_line=True)}")
+    say(signed_words(found.signed))

@@ -1,8 +1,9 @@
-"""Messages and goals from people, published as events of no cycle."""
+"""Messages, goals and pauses from people, published as events of no cycle."""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any
 
 from conch.cycle.publish import AgentPublisher
@@ -10,7 +11,7 @@ from conch.cycle.state.memory import MOST_WAITING, AgentMemory
 from conch.cycle.state.recover import RecoveredAgent
 from conch.errors import UsageError
 from conch.text import cut, well_formed
-from conch_schemas import Goal, GoalDropped, GoalSet, MessageReceived
+from conch_schemas import AgentPaused, AgentResumed, Goal, GoalDropped, GoalSet, MessageReceived
 
 MESSAGE_BYTES = 64 * 1024
 """Most bytes of a message, encoded; of a longer one head and tail are kept."""
@@ -65,3 +66,7 @@ class Inbox:
             if goal not in self._memory.goals:
                 raise UsageError(f"there is no active goal {goal[:60]!r}: conch goal list shows them")
             await self._facts.publish(self._facts.outside(GoalDropped, goal, goal=goal, why=well_formed(why)[:500]))
+
+    async def wait_or_go_on(self, kind: type[AgentPaused | AgentResumed]) -> None:
+        """Publish that a person paused the agent, or let it go on."""
+        await self._facts.publish(self._facts.outside(kind, str(uuid.uuid4())))

@@ -17,9 +17,9 @@ What holds of every method:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from conch.experience.models import (
     ComponentStats,
@@ -55,6 +55,9 @@ from conch_schemas import (
     ThoughtGrounded,
     WeightsSet,
 )
+
+if TYPE_CHECKING:
+    from conch.witness import StoredAct
 
 FACTS: tuple[type[Event], ...] = (
     ThoughtFormed,
@@ -205,6 +208,22 @@ class ChainReader(Protocol):
 
     def last_mark(self, agent: str) -> int | None:
         """The highest sequence of a mark stored; None where the agent has none."""
+        ...
+
+    def revisions(self, agent: str) -> Iterator[tuple[str, int]]:
+        """(action id, last revision) of every experience, by cycle."""
+        ...
+
+    def unrecorded(self, agent: str) -> set[str]:
+        """Actions whose scores may have no mark yet: they wait for scores, or for their experience's publication."""
+        ...
+
+    def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
+        """What there is of these actions, as of one moment; an action without any row is left out."""
+        ...
+
+    def removed_among(self, agent: str, actions: set[str]) -> set[str]:
+        """Those of these actions that retention removed: ids of removed cycles. Takes some µs for each such cycle."""
         ...
 
     def losses(self, agent: str) -> list[StreamLoss]:

@@ -14,3 +14,4 @@ from .human_score import publish_score as publish_score
 from .human_score import refuse_score as refuse_score
 from .human_score import said_score as said_score
 from .human_score import score_range as score_range
+from .walks import Walks as Walks

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from conch.bus import Bus
-from conch.experience import Removal, StreamLoss
+from conch.errors import HomeError
+from conch.experience import ChainReader, Removal, StreamLoss
+from conch.home import Home
 from conch.views.base import View
-from conch.witness import ChainStart, MarkProblem
+from conch.views.sealed import Compared
+from conch.witness import (
+    ChainStart,
+    CheckpointFile,
+    MarkProblem,
+    Verification,
+    key_file,
+    signature_problems,
+)
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
     Event,
+    ExperienceRecorded,
     MarkWitnessed,
     NeedsChanged,
     NoveltyMeasured,
@@ -23,7 +35,13 @@ from conch_schemas import (
     subject_filter,
 )
 
-_WITNESSED: tuple[type[Event], ...] = (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured)
+_WITNESSED: tuple[type[Event], ...] = (
+    ActionTaken,
+    RewardAssigned,
+    NeedsChanged,
+    NoveltyMeasured,
+    ExperienceRecorded,
+)
 
 
 class MarkRemoval(View):
@@ -62,7 +80,20 @@ class Verified(View):
     waiting: int
     """Acts that have no mark yet."""
     removed: RemovedMarks | None
+    compared: Compared | None = None
+    """How much of what the marks seal was compared."""
     problems: tuple[MarkProblem, ...]
+
+
+class Signed(View):
+    """The checkpoints of a chain, checked with one key."""
+
+    checkpoints: int
+    """How many bear the key's signature and fit the chain, or are of removed marks."""
+    upto: int | None
+    """Sequence of the last mark that one of them signs; None: there is none."""
+    time: str | None
+    """When that one was signed."""
 
 
 class VerifiedLocally(Verified):
@@ -70,6 +101,63 @@ class VerifiedLocally(Verified):
 
     lost: tuple[StreamLoss, ...]
     """Streams before this one that were lost."""
+    signed: Signed | None = None
+    """None: no key was named, so that no signature was checked."""
+
+
+@dataclass(frozen=True)
+class ActsDue:
+    """What must have a mark."""
+
+    acts: tuple[str, ...]
+    scored: Sequence[tuple[str, str]]
+    """(action, scorer)."""
+    recorded: Sequence[tuple[str, int]]
+    """(action, revision of its experience)."""
+
+    def among(self, actions: Set[str]) -> ActsDue:
+        """Only what is about these actions."""
+        return ActsDue(
+            tuple(act for act in self.acts if act in actions),
+            [one for one in self.scored if one[0] in actions],
+            [one for one in self.recorded if one[0] in actions],
+        )
+
+    def unwitnessed(self, chain: Verification) -> list[MarkProblem]:
+        """What of it has no mark in the chain."""
+        return chain.unwitnessed(self.acts, self.scored, self.recorded)
+
+
+def acts_due(chain: ChainReader, agent: str) -> ActsDue:
+    """What must have a mark by now: every act, and the scores of those that wait for nothing."""
+    waiting = chain.unrecorded(agent)
+    return ActsDue(
+        tuple(action for action, _ in chain.acts(agent)),
+        [one for one in chain.score_sets(agent) if one[0] not in waiting],
+        [one for one in chain.revisions(agent) if one[0] not in waiting],
+    )
+
+
+def signed_by(home: Home, chain: Verification, key: str) -> tuple[Signed, list[MarkProblem]]:
+    """The home's checkpoints of the chain, checked with a public key, and what they find wrong. Raises HomeError."""
+    file = CheckpointFile(home.path)
+    try:
+        known = [one for one in file.read(chain.agent) if one.key == key]
+    except OSError as error:
+        raise HomeError(f"{file.path} cannot be read ({error.strerror}): mend its rights") from None
+    problems, last = signature_problems(chain, known, key)
+    good = len(known) - len(problems) if known else 0
+    upto, time = (None, None) if last is None else (last.count - 1, last.time.isoformat())
+    return Signed(checkpoints=max(0, good), upto=upto, time=time), problems
+
+
+def signed_words(signed: Signed | None) -> str:
+    """Up to where the chain is signed, in a sentence."""
+    if signed is None:
+        return f"signatures were not checked: --key {key_file()} does"
+    if signed.upto is None:
+        return "no checkpoint of this key fits the chain"
+    return f"signed up to mark {signed.upto} on {signed.time} ({signed.checkpoints} checkpoints)"
 
 
 def chain_start(removals: Iterable[Removal]) -> ChainStart | None:
@@ -105,6 +193,7 @@ def verification(
     marks: int,
     waiting: int,
     removals: Sequence[Removal] = (),
+    compared: Compared | None = None,
 ) -> Verified:
     """The findings about the marks of a number of acts, `waiting` of which have no mark yet."""
     return Verified(
@@ -114,6 +203,7 @@ def verification(
         marks=marks,
         waiting=waiting,
         removed=_removed(removals),
+        compared=compared,
         problems=tuple(problems),
     )
 

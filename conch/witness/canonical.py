@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import rfc8785
 
 from conch_schemas import Event, Mark, wire_form
 
+_BARE: Final = {"hash", "facts"}
 _GREATEST: Final = 2**53 - 1
 _DIGITS: Final = 17
 
@@ -36,16 +37,45 @@ def content_hash(event: Event) -> str:
 def mark_hash(mark: Mark) -> str:
     """SHA-256 of the mark's canonical JSON without its own hash, hexadecimal.
 
-    Only over the fields that were set: a field that marks gain later leaves the hashes of earlier marks unchanged.
+    Only over the fields that were set, and without empty facts: a field that marks gain later leaves the hashes of
+    earlier marks unchanged.
     """
-    return _sha256(mark.model_dump_json(exclude={"hash"}, exclude_unset=True))
+    return _sha256(mark.model_dump_json(exclude={"hash"} if mark.facts else _BARE, exclude_unset=True))
 
 
 def said_hash(said: Mapping[str, object]) -> str:
     """The `mark_hash` of a mark with exactly these fields."""
-    text = _write(said)
-    # Without scores the only number is the sequence, and the serialised form is canonical.
-    return _sha256(text) if said["principles"] else hashlib.sha256(text).hexdigest()
+    fields = dict(said) if said.get("facts") else {name: said[name] for name in said if name != "facts"}
+    try:
+        # The principles' scores are the only numbers beside the sequence: with these, the serialised form is canonical.
+        principles = cast("Mapping[str, float]", said["principles"])
+        plain = _write(fields | {"principles": {name: _plain(score) for name, score in principles.items()}})
+    except _UnusualNumberError:
+        return _sha256(_write(fields))
+    return _sha256(plain) if _has_rare_characters(plain) else hashlib.sha256(plain).hexdigest()
+
+
+def values_hash(values: Sequence[object]) -> str:
+    """SHA-256 of the canonical JSON of a list of texts, numbers, truth values, None and such lists, hexadecimal."""
+    try:
+        return hashlib.sha256(_write(_plain_list(values))).hexdigest()
+    except _UnusualNumberError:
+        return _sha256(_write(values))
+
+
+def _plain_list(values: Sequence[object]) -> list[object]:
+    return [
+        _plain(value) if type(value) is float else _plain_list(value) if isinstance(value, list | tuple) else value
+        for value in values
+    ]
+
+
+def _plain(value: float) -> float:
+    """The number that msgspec writes as RFC 8785 does. Raises _UnusualNumberError where there is none."""
+    size = abs(value)
+    if not (size < 1e-6 or 1e-5 <= size <= _GREATEST):
+        raise _UnusualNumberError(value)
+    return int(value) if value.is_integer() else value
 
 
 def _sha256(text: str | bytes) -> str:
@@ -68,11 +98,7 @@ class _CanonicalNumber(dict[str, object]):
     """Cache: a decimal's text -> the number with the canonical shortest digits; the last few thousand met."""
 
     def __missing__(self, text: str) -> int | float:
-        value = float(text)
-        size = abs(value)
-        if not (size < 1e-6 or 1e-5 <= size <= _GREATEST):
-            raise _UnusualNumberError(text)
-        number = int(value) if value.is_integer() else value
+        number = _plain(float(text))
         if len(self) >= _NUMBERS:
             self.clear()
         self[text] = number

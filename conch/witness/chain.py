@@ -1,4 +1,4 @@
-"""The hash chain of one agent's marks: a pure fold over its acts and their scores."""
+"""The hash chain of one agent's marks: a pure fold over its acts, their scores, messages, goals and pauses."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import hashlib
 from functools import lru_cache
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from conch.folds import Digests, evolve, holds, is_new, valid, with_new
 from conch.rewards import PRINCIPLES
 from conch.witness.canonical import content_hash, said_hash
-from conch.witness.words import Witnessed, words_for
+from conch.witness.facts import facts_hash, facts_of, verdict_fact, whole_fact
+from conch.witness.words import Scored, Witnessed, words_for
 from conch_schemas import (
     ActionTaken,
+    ExperienceRecorded,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
     Mark,
     MarkLink,
     MarkWitnessed,
@@ -22,6 +27,7 @@ from conch_schemas import (
     consequence_id,
     cycle_event_id,
 )
+from conch_schemas.witness import Relation
 
 CONSUMER: Final = "witness"
 VERSION: Final = "1"
@@ -30,11 +36,27 @@ GENESIS: Final = "0" * 64
 """The previous hash of the first mark."""
 
 RING: Final = 512
-"""Most score sets remembered, so that a repeated one makes no second mark."""
+"""Most facts other than acts remembered, so that a repeated one makes no second mark."""
+
+
+PENDING: Final = 64
+"""Most acts whose score sets are collected for one mark; of an act beyond, each set gets a mark of its own at once."""
+CONTINUED: Final = 50
+"""Most goals, and most episodes, whose marks are remembered for links: as many as may be active at one time."""
+
+
+class UnsealedScores(BaseModel):
+    """The score sets of one act that were not sealed yet."""
+
+    model_config = ConfigDict(frozen=True)
+
+    facts: dict[str, str] = Field(default_factory=dict)
+    principles: dict[str, float] = Field(default_factory=dict)
 
 
 class ChainState(BaseModel):
-    """The head of one agent's chain, stored as JSON between two events. Bounded: at most 512 short digests."""
+    """The head of one agent's chain, stored as JSON between two events. Bounded: at most 512 short digests, and the
+    facts of at most 64 acts."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,19 +71,31 @@ class ChainState(BaseModel):
     values: str = ""
     """Digest of the values in force since the last policy was set."""
     witnessed: Digests = ""
-    """Digests of the ids of the last score sets, oldest first."""
+    """Digests of the ids of the last facts other than acts, oldest first."""
+    pending: dict[str, UnsealedScores] = Field(default_factory=dict)
+    """By action id, oldest first: what its scores' mark will seal."""
+    goals: dict[str, str] = Field(default_factory=dict)
+    """Id of an active goal -> id of the mark of its being set."""
+    episodes: dict[str, str] = Field(default_factory=dict)
+    """Name of an episode -> id of the mark of its last act."""
 
 
 def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
-    """The chain after `fact`, and its mark; None for an event without a score and for one witnessed before.
+    """The chain after `fact`, and its mark; None for a fact that makes none: an event without a score, one witnessed
+    before, and a score set that waits for the others of its act.
 
-    Exactly one mark per act. A score set that is repeated after more than 512 others gets a second mark, with an id of
-    its own: the chain stays valid.
+    Exactly one mark per act. The score sets of an act get one mark, with the first revision of its experience: then
+    the set is complete, or its deadline has passed. A set that comes later gets a mark of its own, and so does each
+    later revision. A fact that is repeated after more than 512 others gets a second mark, with an id of its own: the
+    chain stays valid.
     """
-    words = words_for(fact)
     digest = None if isinstance(fact, ActionTaken) else fact_digest(fact.id)
-    if words is None or _met(state, fact, digest):
+    if _met(state, fact, digest) or (words := words_for(fact)) is None:
         return state, None
+    waiting = state.pending.get(fact.action_id or "")
+    if waiting is not None and isinstance(fact, Scored):
+        return _collected(state, waiting, fact, digest), None
+    facts = _facts(waiting, fact)
     said: dict[str, object] = {
         "id": _mark_id(fact, state.sequence),
         "agent": fact.agent,
@@ -72,18 +106,40 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
         "response": words.response,
         "reasoning": words.reasoning,
         # Every field is set, the empty ones too: the hash is taken over the fields set, and the wire form has all.
-        "principles": _principles(fact),
+        "principles": waiting.principles if waiting is not None else _principles(fact),
         "evidence": words.evidence,
         "links": _links(state, fact),
-        "tags": (),
+        "tags": words.tags,
         "values": state.values,
         "event": fact.id,
-        "content": content_hash(fact),
+        "content": facts_hash(facts) if isinstance(fact, ExperienceRecorded) else content_hash(fact),
         "sequence": state.sequence,
         "previous": state.previous,
+        "facts": facts,
     }
     mark = valid(Mark, **said, hash=said_hash(said))
     return _advanced(state, fact, mark, digest), mark
+
+
+def _collected(state: ChainState, waiting: UnsealedScores, fact: Scored, digest: str | None) -> ChainState:
+    """The chain with a score set put to those of its act."""
+    assert fact.action_id is not None
+    assert digest is not None
+    more = UnsealedScores(
+        facts=facts_of(fact) | whole_fact(fact) | waiting.facts, principles=waiting.principles | _principles(fact)
+    )
+    return evolve(
+        state,
+        pending=state.pending | {fact.action_id: more},
+        witnessed=with_new(state.witnessed, digest, RING),
+    )
+
+
+def _facts(waiting: UnsealedScores | None, fact: Witnessed) -> dict[str, str]:
+    """What the mark seals beside the event itself; of an experience, all that it seals."""
+    if isinstance(fact, ExperienceRecorded):
+        return (waiting.facts if waiting is not None else {}) | verdict_fact(fact)
+    return facts_of(fact) if isinstance(fact, Scored) else {}
 
 
 def under(state: ChainState, policy: PolicySet) -> ChainState:
@@ -112,12 +168,20 @@ def _met(state: ChainState, fact: Witnessed, digest: str | None) -> bool:
 
 
 def _links(state: ChainState, fact: Witnessed) -> tuple[MarkLink, ...]:
-    """The link from the act's mark to the mark of its scores, where the act was witnessed."""
-    if isinstance(fact, ActionTaken) or fact.action_id is None or fact.cycle is None:
-        return ()
+    """CAUSES from the act's mark, where the act was witnessed; CONTINUES from the mark of the previous act of the same
+    episode; FULFILLS from the mark of the goal that was reached."""
+    if isinstance(fact, ActionTaken):
+        return _link(state.episodes.get(fact.episode or ""), "CONTINUES")
+    fulfilled = _link(state.goals.get(fact.goal), "FULFILLS") if isinstance(fact, GoalReached) else ()
+    if fact.action_id is None or fact.cycle is None:
+        return fulfilled
     if state.first is None or state.place is None or not state.first[0] <= fact.cycle <= state.place[0]:
-        return ()
-    return (_from_the_act(fact.action_id),)
+        return fulfilled
+    return (_from_the_act(fact.action_id), *fulfilled)
+
+
+def _link(source: str | None, relation: Relation) -> tuple[MarkLink, ...]:
+    return () if source is None else (MarkLink(source=source, relation=relation),)
 
 
 @lru_cache(maxsize=1024)
@@ -127,13 +191,38 @@ def _from_the_act(action: str) -> MarkLink:
 
 
 def _advanced(state: ChainState, fact: Witnessed, mark: Mark, digest: str | None) -> ChainState:
-    sequence, previous = mark.sequence + 1, mark.hash
-    if isinstance(fact, ActionTaken):
-        first = state.first or fact.place
-        return evolve(state, sequence=sequence, previous=previous, first=first, place=fact.place)
-    assert digest is not None
-    witnessed = with_new(state.witnessed, digest, RING)
-    return evolve(state, sequence=sequence, previous=previous, witnessed=witnessed)
+    head: dict[str, object] = {"sequence": mark.sequence + 1, "previous": mark.hash}
+    match fact:
+        case ActionTaken():
+            head |= {"first": state.first or fact.place, "place": fact.place} | _opened(state, fact, mark)
+        case ExperienceRecorded() if fact.action_id in state.pending:
+            head["pending"] = {action: one for action, one in state.pending.items() if action != fact.action_id}
+        case GoalSet():
+            head["goals"] = _last(state.goals | {fact.goal.id: mark.id})
+        case GoalReached() | GoalDropped():
+            head["goals"] = {goal: one for goal, one in state.goals.items() if goal != fact.goal}
+    if digest is not None:
+        head["witnessed"] = with_new(state.witnessed, digest, RING)
+    return evolve(state, **head)
+
+
+def _opened(state: ChainState, act: ActionTaken, mark: Mark) -> dict[str, object]:
+    """What changes with a new act: its scores are collected from now on, and it is the last one of its episode."""
+    opened: dict[str, object] = {}
+    if act.action_id is not None and len(state.pending) < PENDING:
+        opened["pending"] = {**state.pending, act.action_id: _NONE}
+    if act.episode is not None:
+        others = {name: one for name, one in state.episodes.items() if name != act.episode}
+        opened["episodes"] = others if act.terminal else _last({**others, act.episode: mark.id})
+    return opened
+
+
+_NONE: Final = UnsealedScores()
+
+
+def _last(marks: dict[str, str]) -> dict[str, str]:
+    """The last CONTINUED of these."""
+    return dict(list(marks.items())[-CONTINUED:])
 
 
 def fact_digest(identity: str) -> str:

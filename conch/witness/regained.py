@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from conch.folds import Digests, with_new
 from conch.witness.chain import GENESIS, RING, ChainState, fact_digest
+from conch.witness.facts import sealed_facts
 from conch_schemas import Mark
 
 Place = tuple[int, int]
@@ -22,7 +23,9 @@ def regained(marks: Iterable[Mark], place_of: Callable[[str], Place | None]) -> 
     for mark in marks:
         sequence, previous, values = mark.sequence + 1, mark.hash, mark.values
         if mark.domain != "action":
-            witnessed = with_new(witnessed, fact_digest(mark.event), RING)
+            sets = [fact.id for fact in sealed_facts(mark) if "." in fact.kind]
+            for identity in (*sets, mark.event):
+                witnessed = with_new(witnessed, fact_digest(identity), RING)
         elif mark.action_id is not None:
             first, last = first or place_of(mark.action_id), mark.action_id
     return ChainState(

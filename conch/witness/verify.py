@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from sys import intern
 from typing import Literal, NamedTuple
 
 from conch.witness.canonical import mark_hash
 from conch.witness.chain import GENESIS
+from conch.witness.facts import FIGURES, SCORE, VERDICT, SealedFact, sealed_facts
 from conch_schemas import Mark
 
-Kind = Literal["changed", "missing", "swapped", "duplicate", "unlinked", "unwitnessed"]
+Kind = Literal[
+    "changed", "missing", "swapped", "duplicate", "unlinked", "unwitnessed", "altered", "gone", "unsigned", "forged"
+]
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,9 @@ class MarkProblem:
     """One violation found in a chain."""
 
     kind: Kind
-    """`unlinked`: a link without an earlier source. `unwitnessed`: an act or a score without a mark (a cut tail)."""
+    """`unlinked`: a link without an earlier source. `unwitnessed`: an act, a score or a total without a mark (a cut
+    tail). `altered`, `gone`: a fact that is not what its mark sealed, or is no longer there. `unsigned`, `forged`: no
+    checkpoint of the chain, or one that does not fit it."""
     agent: str | None
     """None where there is no mark."""
     sequence: int | None
@@ -59,13 +66,15 @@ class Verification:
     """Verifies the marks of one agent, one after the other in stored order; it keeps some 400 bytes of each."""
 
     def __init__(self, agent: str) -> None:
-        self._agent = agent
+        self.agent = agent
         self._start = _WHOLE
         self._rows: list[_MarkDigest] = []
         self._changed: list[MarkProblem] = []
         self._swapped: list[MarkProblem] = []
         self._acts: set[str | None] = set()
         self._sets: set[tuple[str | None, str]] = set()
+        self._revisions: dict[str | None, int] = {}
+        """Action -> the last revision of its experience that a mark seals."""
         self._names: dict[str | None, str | None] = {}
         """Each action's id, stored once."""
 
@@ -85,6 +94,31 @@ class Verification:
             self._acts.add(act)
         elif mark.domain == "score":
             self._sets.add((act, intern(mark.origin)))
+            for fact in sealed_facts(mark) if mark.facts else ():
+                self._take_fact(act, fact)
+
+    def _take_fact(self, act: str | None, fact: SealedFact) -> None:
+        if fact.kind == SCORE:
+            self._sets.add((act, intern(fact.id.partition("/")[0])))
+        elif fact.kind in (VERDICT, FIGURES) and fact.id.isdecimal() and len(fact.id) < 10:
+            self._revisions[act] = max(int(fact.id), self._revisions.get(act, 0))
+
+    def head(self, sequence: int) -> str | None:
+        """The hash of the mark of this sequence, with the record of removed marks; None where there is none."""
+        if sequence == self._start.sequence - 1:
+            return self._start.previous
+        at = bisect_left(self._rows, sequence, key=attrgetter("sequence"))
+        return self._rows[at].hash if at < len(self._rows) and self._rows[at].sequence == sequence else None
+
+    @property
+    def length(self) -> int:
+        """How many marks the chain has, the removed ones among them."""
+        return max((row.sequence + 1 for row in self._rows[-1:]), default=self._start.sequence)
+
+    @property
+    def start(self) -> int:
+        """Sequence of the first mark that must be present."""
+        return self._start.sequence
 
     def begin_at(self, start: ChainStart | None) -> None:
         """Set the record of removed marks, read after the marks: those before it may be gone or present."""
@@ -96,9 +130,11 @@ class Verification:
         rows = sorted(kept, key=lambda row: row.sequence)
         return [*self._changed, *self._swapped, *self._gaps(rows), *self._apart(rows), *self._unlinked(rows)]
 
-    def unwitnessed(self, acts: Iterable[str], scored: Iterable[tuple[str, str]]) -> list[MarkProblem]:
-        """Acts and scores that should have a mark and have none; see `verify`."""
-        return _unwitnessed(self._acts, self._sets, acts, scored)
+    def unwitnessed(
+        self, acts: Iterable[str], scored: Iterable[tuple[str, str]], recorded: Iterable[tuple[str, int]] = ()
+    ) -> list[MarkProblem]:
+        """Acts, scores and totals that should have a mark and have none; see `verify`."""
+        return _unwitnessed(self._acts, self._sets, self._revisions, acts, scored, recorded)
 
     def _gaps(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
         if self._start.first > 0:
@@ -132,17 +168,40 @@ class Verification:
 
     def _unlinked(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
         place = {row.id: row.sequence for row in rows}
+        earlier: dict[str, int] = {}
         for row in rows:
-            for source, relation in row.links:
-                # A plan's path is not a mark and is not looked up; a mark that was removed cannot be.
-                if source not in place and (relation == "FULFILLS" or self._start.sequence):
-                    continue
-                if place.get(source, row.sequence) >= row.sequence:
-                    what = f"Mark {row.sequence} links to {source}, which is no earlier mark."
+            # The source of a link may be a mark that was removed, which cannot be looked up.
+            links = [link for link in row.links if link[0] in place or not self._start.sequence]
+            for link in links:
+                found = appended(place if link[0] in place else earlier, "", row.sequence, [link])
+                if found != "ok":
+                    what = f"Mark {row.sequence} links to {link[0]}, which is no earlier mark."
                     yield self._problem("unlinked", row.sequence, what)
+            if appended(earlier, row.id, row.sequence) == "duplicate_mark" and earlier[row.id] != row.sequence:
+                what = f"Mark {row.sequence} has the id of mark {earlier[row.id]}."
+                yield self._problem("duplicate", row.sequence, what)
+            earlier.setdefault(row.id, row.sequence)
 
     def _problem(self, kind: Kind, sequence: int, what: str) -> MarkProblem:
-        return MarkProblem(kind, self._agent, sequence, what)
+        return MarkProblem(kind, self.agent, sequence, what)
+
+
+def appended(
+    places: Mapping[str, int], mark: str, place: int, links: Iterable[tuple[str, str]] = ()
+) -> Literal["ok", "duplicate_mark", "mark_not_found", "causality_violation"]:
+    """The result of appending the mark of this id at `place`, its sequence, to the marks in `places`.
+
+    `links`: (source, relation). The source of a link must be in `places`, and earlier. A FULFILLS link may come from a
+    plan's path, which is no mark and is not looked up.
+    """
+    if mark in places:
+        return "duplicate_mark"
+    for source, relation in links:
+        if source not in places and relation != "FULFILLS":
+            return "mark_not_found"
+        if source in places and places[source] >= place:
+            return "causality_violation"
+    return "ok"
 
 
 def verify(
@@ -150,11 +209,13 @@ def verify(
     acts: Iterable[str],
     scored: Iterable[tuple[str, str]] = (),
     starts: Mapping[str, ChainStart] | None = None,
+    recorded: Iterable[tuple[str, int]] = (),
 ) -> list[MarkProblem]:
     """All violations in `marks`, given in stored order; empty: the chains are valid.
 
     `acts` are the ids of the actions that must have a mark, `scored` the (action's id, scorer) of the score sets that
-    must have one. Each agent's marks are a chain of their own; `starts`: for agents with removed marks.
+    must have one, `recorded` the (action's id, revision) of the experiences whose last revision must. Each agent's
+    marks are a chain of their own; `starts`: for agents with removed marks.
     """
     chains: dict[str, Verification] = {}
     for mark in marks:
@@ -164,22 +225,28 @@ def verify(
         chains[mark.agent].take(mark)
     marked = {act for chain in chains.values() for act in chain._acts}
     sets = {one for chain in chains.values() for one in chain._sets}
+    revisions = {act: one for chain in chains.values() for act, one in chain._revisions.items()}
     broken = [problem for _, chain in sorted(chains.items()) for problem in chain.broken()]
-    return [*broken, *_unwitnessed(marked, sets, acts, scored)]
+    return [*broken, *_unwitnessed(marked, sets, revisions, acts, scored, recorded)]
 
 
 def _unwitnessed(
-    marked: set[str | None], sets: set[tuple[str | None, str]], acts: Iterable[str], scored: Iterable[tuple[str, str]]
+    marked: set[str | None],
+    sets: set[tuple[str | None, str]],
+    revisions: Mapping[str | None, int],
+    acts: Iterable[str],
+    scored: Iterable[tuple[str, str]],
+    recorded: Iterable[tuple[str, int]],
 ) -> list[MarkProblem]:
-    return [
-        *(
-            MarkProblem("unwitnessed", None, None, f"Action {act} has no mark.")
-            for act in dict.fromkeys(acts)
-            if act not in marked
-        ),
-        *(
-            MarkProblem("unwitnessed", None, None, f"What {scorer} scored of action {act} has no mark.")
-            for act, scorer in dict.fromkeys(scored)
-            if (act, scorer) not in sets
-        ),
+    bare = [f"Action {act} has no mark." for act in dict.fromkeys(acts) if act not in marked]
+    bare += [
+        f"What {scorer} scored of action {act} has no mark."
+        for act, scorer in dict.fromkeys(scored)
+        if (act, scorer) not in sets and act not in revisions  # a set that was lost with its stream is in the verdict
     ]
+    bare += [
+        f"Revision {revision} of the total of action {act} has no mark."
+        for act, revision in recorded
+        if 0 < revisions.get(act, 0) < revision
+    ]
+    return [MarkProblem("unwitnessed", None, None, what) for what in bare]

@@ -8,14 +8,27 @@ from typing import Final, Literal, NamedTuple
 from conch_schemas import (
     BUILTIN_SCORER,
     ActionTaken,
+    AgentPaused,
+    AgentResumed,
     AlarmRaised,
+    ExperienceRecorded,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    MessageReceived,
+    MessageSent,
     NeedsChanged,
     NoveltyMeasured,
     RewardAssigned,
     Score,
+    ScoredPart,
 )
 
-Witnessed = ActionTaken | RewardAssigned | NeedsChanged | NoveltyMeasured | AlarmRaised
+Scored = RewardAssigned | NeedsChanged | NoveltyMeasured
+"""The events that bring scores."""
+Outside = MessageReceived | MessageSent | GoalSet | GoalReached | GoalDropped | AgentPaused | AgentResumed
+"""What people and the agent say, set and end."""
+Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside
 """The events that get a mark."""
 
 _LONGEST: Final = 1000
@@ -26,24 +39,42 @@ class MarkText(NamedTuple):
     """The text fields of a mark."""
 
     origin: str
-    domain: Literal["action", "score", "alarm"]
+    domain: Literal["action", "score", "alarm", "message", "goal", "pause"]
     stimulus: str
     response: str
     reasoning: str
     evidence: Literal["fact", "check", "judgement"]
+    tags: tuple[str, ...] = ()
+
+
+def score_sets(fact: Scored) -> tuple[Score, ...]:
+    """The scores that the event brings; none for a need that no act changed."""
+    if isinstance(fact, RewardAssigned):
+        return fact.scores
+    beside = fact.beside if isinstance(fact, NoveltyMeasured) else ()
+    return () if fact.score is None else (fact.score, *beside)
 
 
 def words_for(fact: Witnessed) -> MarkText | None:
     """The text of the mark for `fact`; None for an event without a score (a need that no act changed)."""
-    if isinstance(fact, ActionTaken):
-        return _act(fact)
-    if isinstance(fact, RewardAssigned):
-        return _scores(fact.scorer, fact.action_id, fact.scores)
-    if isinstance(fact, AlarmRaised):
-        return _alarm(fact)
-    score = fact.score
-    beside = fact.beside if isinstance(fact, NoveltyMeasured) else ()
-    return None if score is None else _scores(score.scorer, fact.action_id, (score, *beside))
+    match fact:
+        case ActionTaken():
+            return _act(fact)
+        case AlarmRaised():
+            return _alarm(fact)
+        case ExperienceRecorded():
+            return _verdict(fact)
+        case RewardAssigned() | NeedsChanged() | NoveltyMeasured():
+            scores = score_sets(fact)
+            scorer = fact.scorer if isinstance(fact, RewardAssigned) else scores[0].scorer if scores else ""
+            return _scores(scorer, fact.action_id, scores) if scorer else None
+        case MessageReceived() | MessageSent():
+            return _message(fact)
+        case GoalSet() | GoalReached() | GoalDropped():
+            return _goal(fact)
+    paused = isinstance(fact, AgentPaused)
+    response = "The agent was paused." if paused else "The agent was resumed."
+    return MarkText("user", "pause", "", response, "A person asked for it.", "fact")
 
 
 def _act(action: ActionTaken) -> MarkText:
@@ -66,7 +97,7 @@ def _act(action: ActionTaken) -> MarkText:
 
 
 def _scores(scorer: str, action_id: str | None, scores: Sequence[Score]) -> MarkText:
-    said = ", ".join(f"{score.component} {_verdict(score)}" for score in scores)
+    said = ", ".join(f"{score.component} {_value(score)}" for score in scores)
     why = " ".join(f"{score.component}: {_short(score.explanation)}" for score in scores)
     return MarkText(
         origin=scorer,
@@ -93,7 +124,51 @@ def _alarm(alarm: AlarmRaised) -> MarkText:
     )
 
 
-def _verdict(score: Score) -> str:
+def _verdict(experience: ExperienceRecorded) -> MarkText:
+    of = f"action {experience.action_id}"
+    parts = [part for part in experience.scores if part.status != "timeout" or part.version]
+    said = ", ".join(f"{part.component} {_value(part)}" for part in experience.scores)
+    tiers = {_tier(part.scorer) for part in parts}
+    tier: Literal["fact", "check", "judgement"] = (
+        "judgement" if "judgement" in tiers else "check" if "check" in tiers else "fact"
+    )
+    state = "All parts have come." if experience.complete else "Some parts have not come."
+    return MarkText(
+        origin="store",
+        domain="score",
+        stimulus=of if experience.revision == 1 else f"{of}, revision {experience.revision}",
+        response=f"{_short(said)}: total {experience.total:g}" if said else f"total {experience.total:g}",
+        reasoning=" ".join([state, *(f"{part.component}: {_short(part.explanation)}" for part in parts)]),
+        evidence=tier,
+    )
+
+
+def _message(message: MessageReceived | MessageSent) -> MarkText:
+    received = isinstance(message, MessageReceived)
+    answers = "" if isinstance(message, MessageReceived) or message.answers is None else f"message {message.answers}"
+    return MarkText(
+        origin=_short(message.sender) if isinstance(message, MessageReceived) else message.agent,
+        domain="message",
+        stimulus=answers,
+        response=_short(message.text),
+        reasoning="A person sent the agent this message." if received else "The agent sent this message.",
+        evidence="fact",
+    )
+
+
+def _goal(event: GoalSet | GoalReached | GoalDropped) -> MarkText:
+    match event:
+        case GoalSet():
+            statement, number = _short(event.goal.statement), event.goal.id
+            return MarkText(event.by, "goal", "", f"set: {statement}", "The goal became active.", "fact", (number,))
+        case GoalReached():
+            said, why = f"reached: {_short(event.statement)}", "The goal's own check succeeded."
+            return MarkText(event.agent, "goal", f"goal {_short(event.goal)}", said, why, "check", (event.goal,))
+    why = _short(event.why) or "No reason was given."
+    return MarkText(event.agent, "goal", f"goal {_short(event.goal)}", "dropped", why, "fact", (event.goal,))
+
+
+def _value(score: Score | ScoredPart) -> str:
     return score.status if score.value is None else f"{score.value:g}"
 
 

@@ -32,6 +32,7 @@ from conch_schemas.json_object import JsonObject
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
+from conch_schemas.pause import AgentPaused, AgentResumed
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
 from conch_schemas.reward import (
     BUILTIN_SCORER,
@@ -69,6 +70,8 @@ __all__ = [
     "Action",
     "ActionDecided",
     "ActionTaken",
+    "AgentPaused",
+    "AgentResumed",
     "AlarmKind",
     "AlarmRaised",
     "AnyEvent",

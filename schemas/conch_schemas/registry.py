@@ -20,6 +20,7 @@ from conch_schemas.json_object import JsonObject
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
+from conch_schemas.pause import AgentPaused, AgentResumed
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
 from conch_schemas.task import TaskProgressed
@@ -44,6 +45,8 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     GoalSet,
     GoalReached,
     GoalDropped,
+    AgentPaused,
+    AgentResumed,
     TaskProgressed,
     AlarmRaised,
     ConsumerFailed,
@@ -69,6 +72,8 @@ AnyEvent = Annotated[
     | GoalSet
     | GoalReached
     | GoalDropped
+    | AgentPaused
+    | AgentResumed
     | TaskProgressed
     | AlarmRaised
     | ConsumerFailed,

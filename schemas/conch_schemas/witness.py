@@ -19,7 +19,8 @@ class MarkLink(Value):
 
 
 class Mark(Value):
-    """One mark. `hash` is SHA-256 over the canonical JSON (RFC 8785) of every other field."""
+    """One mark. `hash` is SHA-256 over the canonical JSON (RFC 8785) of every other field; empty `facts` are left out
+    of it."""
 
     id: str
     agent: str
@@ -28,7 +29,7 @@ class Mark(Value):
     origin: str
     """The consumer or person that published the witnessed event."""
     domain: str
-    """`action`, `score`, `alarm`, …"""
+    """`action`, `score`, `alarm`, `message`, `goal` or `pause`."""
     stimulus: str
     """What it responds to."""
     response: str
@@ -46,12 +47,18 @@ class Mark(Value):
     event: str
     """The id of the witnessed event."""
     content: str
-    """SHA-256 of the witnessed event's canonical JSON, hexadecimal."""
+    """SHA-256 of the witnessed event's canonical JSON, hexadecimal; of `facts` where the event is
+    `experience.recorded`."""
     sequence: int = Field(ge=0)
     """Position in the agent's chain, from 0, without a gap."""
     previous: str = Field(pattern=r"^[0-9a-f]{64}$")
     """Hash of the mark before; the first mark has 64 zeros."""
     hash: str = Field(pattern=r"^[0-9a-f]{64}$")
+    facts: dict[str, str] = Field(default_factory=dict)
+    """What the mark seals beside or in place of the event itself: fact -> SHA-256 of its canonical JSON, hexadecimal.
+
+    A fact is its kind and its id with a blank between: an event's type without its prefix and the event's id, `score`
+    and its scorer, version and component joined by "/", `verdict` (or `figures`) and the experience's revision."""
 
 
 class MarkWitnessed(Event):

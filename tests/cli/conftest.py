@@ -50,6 +50,7 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
+from tests.witnessed import recorded
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOSTILE = "\x1b[2J[/nope] [bold]hi[/]\nsum                      +9.0000\u2028total"
@@ -142,13 +143,20 @@ class Life:
         assert mark is not None
         return MarkWitnessed(**envelope_after(fact, mark.id), mark=mark)
 
+    def judged(self, act: ActionTaken, scores: Sequence[Any]) -> MarkWitnessed:
+        """The mark of all scores of an act."""
+        for fact in scores:
+            self.chain, _ = seal(self.chain, fact)
+        told = [score for fact in scores for score in getattr(fact, "scores", None) or (fact.score,)]
+        return self.mark(recorded(act, told, PARTS))
+
     def cycle(self, cycle: int, text: str = "a file") -> list[Event]:
         act = self.act(cycle, text)
         thought = ThoughtFormed(
             **self.envelope(ThoughtFormed, cycle), thought=cut(text), need="curiosity", pressing={}, model="m", ms=1.0
         )
-        facts = [act, *self.scores(act, text)]
-        return [thought, *facts, *(self.mark(fact) for fact in facts)]
+        scores = self.scores(act, text)
+        return [thought, act, *scores, self.mark(act), self.judged(act, scores)]
 
 
 @pytest.fixture(autouse=True)
@@ -183,7 +191,8 @@ def keep(home: Home, facts: Sequence[Event]) -> None:
     with SqliteStore(home.path / "store.db") as store:
         first = store.position() + 1
         placed = list(enumerate(facts, start=first))
-        store.apply(placed, upto=first + len(facts) - 1, now=NOON + timedelta(hours=6))
+        made = store.apply(placed, upto=first + len(facts) - 1, now=NOON + timedelta(hours=6))
+        store.mark_published([one.id for one in made])
 
 
 class Kept(Protocol):

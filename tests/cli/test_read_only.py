@@ -56,7 +56,7 @@ def leave(home: Home, sql: str) -> None:
         ("status", "no run in progress"),
         ("cycle list", "filesystem"),
         ("cycle show 1", "cycle 1 of echo"),
-        ("mark verify", "12 marks of 3 acts of echo hold"),
+        ("mark verify", "6 marks of 3 acts of echo hold"),
         ("mark list", "echo"),
         ("mark show 3", "hash"),
         ("reward list", "format"),
@@ -107,10 +107,10 @@ def test_what_needs_the_stream_says_why_it_cannot(command: str, filled: Life, re
 
 def test_marks_are_verified_as_far_as_the_store_tells(filled: Life, home: Home, reads: Reads) -> None:
     """What is missing there is said, and that the stream was not asked."""
-    leave(home, "DELETE FROM marks WHERE sequence = 11")
+    leave(home, "DELETE FROM marks WHERE sequence = 5")
 
     found = reads("mark", "verify")
 
     assert found.returncode == 4
-    assert "1 found wrong" in found.stderr
+    assert "3 found wrong" in found.stderr
     assert "could not be looked at" in found.stderr

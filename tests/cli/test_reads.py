@@ -82,7 +82,7 @@ def test_a_cycle_is_shown_with_its_marks_and_breakdown(filled: Life, common: Com
     row = document(printed)["cycle"]
     assert row["cycle"] == 1
     assert sum(line["amount"] for line in row["breakdown"]) == pytest.approx(row["total"])
-    assert [mark["sequence"] for mark in row["marks"]] == [4, 5, 6, 7]
+    assert [mark["sequence"] for mark in row["marks"]] == [2, 3]
     assert row["needs_before"]["curiosity"] == 0.5
 
 
@@ -171,7 +171,7 @@ def test_marks_are_listed_from_the_end_of_the_chain(filled: Life, common: Common
     """`mark list --limit N` has the last N marks in the order of the chain."""
     mark.list_(limit=3, common=replace(common, json=True))
 
-    assert [one["sequence"] for one in document(printed)["marks"]] == [9, 10, 11]
+    assert [one["sequence"] for one in document(printed)["marks"]] == [3, 4, 5]
 
 
 def test_a_mark_is_shown_in_words(life: Life, kept: Kept, common: CommonOptions, printed: Printed) -> None:
@@ -184,7 +184,7 @@ def test_a_mark_is_shown_in_words(life: Life, kept: Kept, common: CommonOptions,
         act,
         life.mark(act),
         scored := fact.model_copy(update={"principles": principles}),
-        life.mark(scored),
+        life.judged(act, [scored]),
     )
     mark.show(1, common=common)
 
@@ -196,9 +196,9 @@ def test_a_mark_is_shown_in_words(life: Life, kept: Kept, common: CommonOptions,
 
 def test_a_mark_is_shown_whole_and_harmless(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """`mark show N` prints every field in a line of its own."""
-    mark.show(8, common=common)
+    mark.show(4, common=common)
 
     text = printed()
     assert text.startswith("id ")
-    assert "\nsequence   8\n" in text
+    assert "\nsequence   4\n" in text
     assert "\x1b" not in text

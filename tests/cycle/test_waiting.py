@@ -15,7 +15,7 @@ from conch.cycle.model_retry import ModelRetry
 from conch.cycle.state.memory import HOUR
 from conch.errors import ModelError
 from conch.minds import ScriptEnded
-from conch_schemas import ActionTaken, CycleReflected, ThoughtFormed, Usage
+from conch_schemas import ActionTaken, AgentPaused, AgentResumed, CycleReflected, ThoughtFormed, Usage
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -230,6 +230,15 @@ async def test_resume_does_not_hasten_the_next_cycle(life: Life, start: Start, u
     await running.idle()
 
     assert len(life.facts(ThoughtFormed)) == 1
+
+
+async def test_a_pause_and_its_end_are_facts(life: Life, start: Start) -> None:
+    """Each is published once: a request that changes nothing publishes nothing."""
+    running = await start()
+    for verb in ("resume", "pause", "pause", "resume", "resume"):
+        await running.ask(verb)
+
+    assert (len(life.facts(AgentPaused)), len(life.facts(AgentResumed))) == (1, 1)
 
 
 async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Life, start: Start, until: Until) -> None:

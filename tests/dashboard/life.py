@@ -16,6 +16,7 @@ from conch.consumer import ServiceContext
 from conch.consumer.plugins.builtin import builtin_services
 from conch.rewards.weights import weight_set, weights_version
 from conch.text import cut
+from conch.witness.words import Scored, score_sets
 from conch_schemas import (
     Action,
     ActionDecided,
@@ -37,6 +38,7 @@ from conch_schemas import (
     cycle_event_id,
     source_of,
 )
+from tests.witnessed import recorded
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -185,6 +187,9 @@ class Life:
             if spec is not witness and spec.name != silent:
                 facts += self._handled(spec, act)
         yield from facts[1:]
+        scores = [score for fact in facts if isinstance(fact, Scored) for score in score_sets(fact)]
+        force = self.weights()
+        facts.append(recorded(act, scores, force.parts, weights=force.version))
         for fact in facts:
             yield from self._handled(witness, fact)
 

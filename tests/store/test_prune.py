@@ -26,6 +26,7 @@ from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
 from conch_services.store.pruning import PruningSchedule, retention
+from tests.witnessed import recorded
 
 if TYPE_CHECKING:
     from tests.store.conftest import Apply, Facts
@@ -44,8 +45,12 @@ def cycles(facts: Any, prompt: str = "what now?") -> Iterator[list[Event]]:
             if isinstance(fact, MarkWitnessed):
                 continue
             events.append(facts.decided(number, prompt=prompt) if fact.TYPE == "action.decided" else fact)
+            if isinstance(fact, ActionTaken):
+                act = fact
             if isinstance(fact, ActionTaken | RewardAssigned):
                 state, mark = seal(state, fact)
+                if isinstance(fact, RewardAssigned):
+                    state, mark = seal(state, recorded(act, fact.scores))
                 assert mark is not None
                 events.append(facts.mark(number).model_copy(update={"id": mark.id, "mark": mark}))
         yield events

@@ -15,6 +15,8 @@ from conch.consumer.plugins.builtin import PAGE
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
+    AgentPaused,
+    AgentResumed,
     ConsumerFailed,
     CycleReflected,
     Event,
@@ -49,6 +51,8 @@ OF_AGENTS = (
     GoalSet,
     GoalReached,
     GoalDropped,
+    AgentPaused,
+    AgentResumed,
     TaskProgressed,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from conch.cycle.hosting.runner import AgentRunner
 from conch.errors import ConchError, UsageError
-from conch_schemas import Goal, JsonObject
+from conch_schemas import AgentPaused, AgentResumed, Goal, JsonObject
 
 SHOWN = 100
 """Agents that one status shows; those that wait for something come first."""
@@ -57,12 +57,17 @@ class AgentCommands:
 
     async def _pause(self, body: JsonObject) -> JsonObject:
         for one in self._meant(body):
-            one.control.pause()
+            if not one.control.paused:
+                one.control.pause()
+                await one.told_of(AgentPaused)
         return {}
 
     async def _resume(self, body: JsonObject) -> JsonObject:
         for one in self._meant(body):
+            was_paused = one.control.paused
             one.control.resume()
+            if was_paused:
+                await one.told_of(AgentResumed)
         return {}
 
     async def _stop(self, body: JsonObject) -> JsonObject:

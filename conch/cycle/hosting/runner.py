@@ -14,6 +14,7 @@ from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, sa
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
 from conch.minds import ScriptEnded
+from conch_schemas import AgentPaused, AgentResumed
 
 log = get_logger(__name__)
 
@@ -126,6 +127,11 @@ class AgentRunner:
             await self.control.change()
         self.control.over("failed")
         return not self.control.stopping
+
+    async def told_of(self, kind: type[AgentPaused | AgentResumed]) -> None:
+        """Publish that it was paused or resumed; of an agent that is set aside nothing is published."""
+        if self._agent is not None:
+            await self._agent.people_inbox.wait_or_go_on(kind)
 
     async def again(self, bus: Bus) -> None:
         """Start again from what the stream holds of it. Raises its error."""

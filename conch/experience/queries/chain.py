@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from conch.errors import CheckError
 from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
-from conch_schemas import Mark
+from conch.experience.write_batch import among
+from conch_schemas import ContractViolationError, Mark, action_id, decode
+
+if TYPE_CHECKING:
+    from conch.witness import StoredAct
 
 _PAGE: Final = 1000
 """Rows of one read in a walk over all of them."""
@@ -29,6 +34,21 @@ _MARKS: Final = """
 _MARKS_OF: Final = """
     SELECT agent, id, hash, sequence, seq, body FROM marks
     WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND +agent = ?"""
+_REVISIONS: Final = """
+    SELECT action_id, revision, experiences.cycle, act FROM experiences JOIN acts USING (act)
+    WHERE experiences.agent = ? AND (experiences.cycle, act) > (?, ?) ORDER BY experiences.cycle, act LIMIT ?"""
+_OPEN: Final = """
+    SELECT action_id FROM acts LEFT JOIN experiences USING (act)
+    WHERE acts.agent = ? AND (due IS NOT NULL OR experiences.act IS NULL)"""
+_NUMBERS: Final = "SELECT act, action_id FROM actions WHERE action_id IN"
+_ACT_ROWS: Final = "SELECT act, action_id, agent, cycle, body FROM acts WHERE act IN"
+_SCORE_ROWS: Final = """
+    SELECT act, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act IN"""
+_NEEDS_ROWS: Final = "SELECT act, id, body FROM needs WHERE act IN"
+_VERDICT_ROWS: Final = "SELECT act, verdict, revision, total, coverage, complete FROM experiences WHERE act IN"
+_REMOVED: Final = "SELECT first_cycle, last_cycle FROM removals WHERE agent = ?"
+_STEPS: Final = 16
+"""Steps of a removed cycle that are looked for; an agent of this version takes one."""
 _BEFORE: Final = """
     SELECT (SELECT max(cycle) FROM acts WHERE agent = ? AND seq <= ?),
            (SELECT max(sequence) FROM marks WHERE agent = ? AND seq <= ?)"""
@@ -69,6 +89,59 @@ class SqliteChain:
     def last_mark(self, agent: str) -> int | None:
         row = self._file.row("SELECT max(sequence) FROM marks WHERE agent = ?", agent)
         return row[0] if row else None
+
+    def revisions(self, agent: str) -> Iterator[tuple[str, int]]:
+        cycle, act = -1, -1
+        while page := self._file.rows(_REVISIONS, agent, cycle, act, _PAGE):
+            yield from ((action, revision) for action, revision, _, _ in page)
+            *_, cycle, act = page[-1]
+
+    def unrecorded(self, agent: str) -> set[str]:
+        waiting = {action for (action,) in self._file.rows(_OPEN, agent)}
+        unsaid = (json.loads(body) for (body,) in self._file.rows("SELECT body FROM outbox"))
+        return waiting | {one["actionid"] for one in unsaid if one.get("agent") == agent}
+
+    def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
+        from conch.witness import StoredAct, score_id  # only here: commands that read do without the rules
+
+        with self._file.snapshot():
+            db = self._file.db
+            names: dict[int, str] = dict(among(db, _NUMBERS, set(actions)))
+            found: dict[int, dict[str, Any]] = {number: {"scores": {}, "needs": {}} for number in names}
+            for number, *columns, body in among(db, _ACT_ROWS, names):
+                found[number] |= {"act": body, "columns": tuple(columns)}
+            for number, *score in among(db, _SCORE_ROWS, names):
+                found[number]["scores"][score_id(score[6], score[7], score[0])] = score
+            for number, identity, body in among(db, _NEEDS_ROWS, names):
+                found[number]["needs"][identity] = body
+            for number, verdict, revision, total, coverage, complete in among(db, _VERDICT_ROWS, names):
+                figures = (total, coverage, bool(complete))
+                found[number] |= {"verdict": verdict, "revision": revision, "figures": figures}
+        return {names[number]: StoredAct(**fields) for number, fields in found.items()}
+
+    def removed_among(self, agent: str, actions: set[str]) -> set[str]:
+        found: set[str] = set()
+        uid = self._agentuid(agent)
+        if uid is None:
+            return found
+        spans = self._file.rows(_REMOVED, agent)
+        for step in range(_STEPS):
+            if found == actions:
+                break
+            found |= {
+                one
+                for first, last in spans
+                for c in range(first, last + 1)
+                if (one := action_id(uid, c, step)) in actions
+            }
+        return found
+
+    def _agentuid(self, agent: str) -> str | None:
+        """The agent's UUID, from the first of its acts that can be read; None where none of the oldest can."""
+        for (body,) in self._file.rows("SELECT body FROM acts WHERE agent = ? ORDER BY cycle LIMIT 100", agent):
+            with suppress(ContractViolationError):
+                return decode(body).agentuid
+        return None
 
     def losses(self, agent: str) -> list[StreamLoss]:
         base = self._file.base()

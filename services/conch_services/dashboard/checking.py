@@ -11,13 +11,13 @@ from functools import partial
 from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
-from conch.views import chain_start, unmarked_yet
+from conch.views import ActsDue, Compared, SealedFacts, acts_due, chain_start, unmarked_yet
 from conch.witness import MarkProblem, Verification
 from conch_schemas import Mark
 from conch_services.dashboard.world import DashboardContext
 
-PIECE = 500
-"""Marks that are read and hashed at a time: some 40 ms in which a page may wait for a thread."""
+PIECE = 250
+"""Marks that are read, hashed and compared at a time: some 40 ms in which a page may wait for a thread."""
 LONGEST = 120.0
 """Timeout of a verification, in seconds: 100,000 marks take a fifth of that."""
 MOST_AGENTS = 64
@@ -43,6 +43,8 @@ class ChainCheck:
     """Why it could not be done, in a sentence."""
     removals: Sequence[Removal] = ()
     """Marks that retention removed from the chain."""
+    compared: Compared | None = None
+    """How much of what the marks seal was compared with the store."""
     seconds: float = 0.0
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -101,33 +103,32 @@ class ChainChecks:
             check.seconds = time.monotonic() - began
 
     async def _look(self, check: ChainCheck) -> None:
-        position, epoch, acts, scored = await self._world.read(lambda reader: _asked_for(reader, check.agent))
-        chain, start = Verification(check.agent), 0
+        position, epoch, due = await self._world.read(lambda reader: _asked_for(reader, check.agent))
+        chain, sealed, start = Verification(check.agent), SealedFacts(check.agent, stream=False), 0
         while start <= check.last:
-            read = await self._world.read(partial(_taken, chain=chain, agent=check.agent, start=start))
+            read = await self._world.read(partial(_taken, chain=chain, sealed=sealed, agent=check.agent, start=start))
             check.marks, start = check.marks + len(read), read[-1].sequence + 1 if read else check.last + 1
         # Behind the marks: what was removed while they were read is not missed.
         check.removals, there = await self._world.read(lambda reader: _left(reader, check.agent))
         chain.begin_at(chain_start(check.removals))
-        acts, scored = [act for act in acts if act in there], [one for one in scored if one[0] in there]
-        check.acts = len(acts)
+        due = due.among(there)
+        check.acts, check.compared = len(due.acts), sealed.compared()
         broken = await asyncio.to_thread(chain.broken)
-        bare = await asyncio.to_thread(chain.unwitnessed, acts, scored)
+        bare = await asyncio.to_thread(due.unwitnessed, chain)
         if bare:
             try:
                 waits = await unmarked_yet(self._world.bus, check.agent, position, epoch)
-                check.waiting = len(waits & set(acts))
-                seen = [act for act in acts if act not in waits]
-                bare = await asyncio.to_thread(chain.unwitnessed, seen, [one for one in scored if one[0] not in waits])
+                check.waiting = len(waits & set(due.acts))
+                bare = await asyncio.to_thread(due.among(there - waits).unwitnessed, chain)
             except BusError:
                 check.unknown, bare = len(bare), []
-        check.problems = [*broken, *bare]
+        check.problems = [*broken, *bare, *sealed.problems]
 
 
-def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, list[str], list[tuple[str, str]]]:
-    """(position, epoch, acts, score sets), the position first: what is stored later is behind it on the stream."""
+def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, ActsDue]:
+    """(position, epoch, what must have a mark), the position first: what is stored later is behind it on the stream."""
     position, epoch = reader.position(), reader.epoch()
-    return position, epoch, [action for action, _ in reader.chain.acts(agent)], reader.chain.score_sets(agent)
+    return position, epoch, acts_due(reader.chain, agent)
 
 
 def _left(reader: ExperienceReader, agent: str) -> tuple[list[Removal], set[str]]:
@@ -135,12 +136,13 @@ def _left(reader: ExperienceReader, agent: str) -> tuple[list[Removal], set[str]
     return reader.retention.removals(agent), {action for action, _ in reader.chain.acts(agent)}
 
 
-def _taken(reader: ExperienceReader, chain: Verification, agent: str, start: int) -> list[Mark]:
-    """The next piece of the chain; twins of its last mark belong to it."""
+def _taken(reader: ExperienceReader, chain: Verification, sealed: SealedFacts, agent: str, start: int) -> list[Mark]:
+    """The next piece of the chain, compared with what it seals; twins of its last mark belong to it."""
     found: list[Mark] = []
     for mark in reader.chain.marks(agent, start):
         if len(found) >= PIECE and mark.sequence != found[-1].sequence:
             break
         chain.take(mark)
         found.append(mark)
+    sealed.take(reader, found)
     return found

@@ -32,6 +32,7 @@ from conch_schemas import (
 )
 from conch_services.store.outbox import Outbox
 from conch_services.store.pruning import PruningSchedule
+from conch_services.store.signing import CheckpointSigning
 from conch_services.store.thread import StoreThread
 
 log = get_logger(__name__)
@@ -56,6 +57,7 @@ class StoreService:
         self._path = store_path(context.settings.store.url, context.home)
         self._report = context.report
         self._pruning = PruningSchedule(context.settings, context.home)
+        self._signing = CheckpointSigning(context.home, self._note)
         self.tally = ConsumerCounts()
         self._waiting = self._told = 0
         self._told_at = 0.0
@@ -84,6 +86,7 @@ class StoreService:
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         self._outbox.open(bus, self._store)
         try:
+            await self._thread.run(self._signing.open, self._store)
             stream = await bus.state()
             await self._thread.run(self._store.set_epoch, stream.epoch)
             if self._store.position() > stream.last:  # the stream was restored: what comes now is not what was read
@@ -107,6 +110,7 @@ class StoreService:
                         await self._outbox.close()
                     await self._outbox.settle()
                     await self._tell()
+                    await self._thread.run(self._signing.end)
         finally:
             await self._thread.run(self._store.close)
 
@@ -194,10 +198,13 @@ class StoreService:
         if unread > 0:  # the server skips what it cannot read, without an error
             sentence = f"{unread} events of the stream behind {after} are damaged and could not be joined"
             log.error("store.stream_damaged", why=sentence)
-            self._report(ConsumerNote(consumer=self.name, note=sentence))
+            self._note(sentence)
         await self._thread.run(self._look)
         while self._due is not None and self._due <= datetime.now(UTC) and not stop.is_set():
             await self._outbox.publish_next(await self._thread.run(self._expired), self._store.position())
+
+    def _note(self, sentence: str) -> None:
+        self._report(ConsumerNote(consumer=self.name, note=sentence))
 
     def _caught_up(self, facts: list[tuple[int, Event]], upto: int) -> tuple[ExperienceRecorded, ...]:
         self._store.catch_up(facts, upto=upto, now=datetime.now(UTC))
@@ -232,6 +239,7 @@ class StoreService:
         published = tuple(self._outbox.published)
         recorded = self._store.apply(facts, upto=upto, now=datetime.now(UTC), published=published)
         del self._outbox.published[: len(published)]
+        self._signing.stored(event for _, event in facts)
         self._look()
         return recorded
 

@@ -1,1 +1,1 @@
-"""The witness consumer: a hash-chained mark for every act, every score set and every alarm."""
+"""The witness consumer: a hash-chained mark for every act, its scores, every alarm, message, goal and pause."""

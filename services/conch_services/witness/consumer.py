@@ -1,4 +1,5 @@
-"""The witness consumer: reads acts, score sets and alarms, publishes `mark.witnessed`."""
+"""The witness consumer: reads acts, their scores and totals, alarms, messages, goals and pauses, publishes
+`mark.witnessed`."""
 
 from __future__ import annotations
 
@@ -10,8 +11,16 @@ from conch.folds import made_of
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal, under
 from conch_schemas import (
     ActionTaken,
+    AgentPaused,
+    AgentResumed,
     AlarmRaised,
+    ExperienceRecorded,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
     MarkWitnessed,
+    MessageReceived,
+    MessageSent,
     NeedsChanged,
     NoveltyMeasured,
     PolicySet,
@@ -19,7 +28,7 @@ from conch_schemas import (
 )
 
 LINGER = 0.03
-"""Seconds. Hashing and chaining four facts a cycle is the most work of all consumers, and no score waits for it."""
+"""Seconds. Hashing and chaining the facts of a cycle is the most work of all consumers, and no score waits for it."""
 
 
 @consumer(
@@ -27,7 +36,15 @@ LINGER = 0.03
     RewardAssigned,
     NeedsChanged,
     NoveltyMeasured,
+    ExperienceRecorded,
     AlarmRaised,
+    MessageReceived,
+    MessageSent,
+    GoalSet,
+    GoalReached,
+    GoalDropped,
+    AgentPaused,
+    AgentResumed,
     PolicySet,
     name=CONSUMER,
     version=VERSION,
@@ -36,7 +53,7 @@ LINGER = 0.03
     emits=[MarkWitnessed],
 )
 def witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
-    """The chain of one agent: one mark per act, per score set and per alarm."""
+    """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal and pause."""
     if isinstance(fact, PolicySet):
         return under(state, fact), None
     state, mark = seal(state, fact)

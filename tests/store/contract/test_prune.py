@@ -14,6 +14,7 @@ from conch.experience.queries import prune
 from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
+from tests.witnessed import recorded
 
 if TYPE_CHECKING:
     from tests.store.conftest import Apply, Facts
@@ -38,8 +39,12 @@ def life(facts: Any, cycles: int, agent: str = "echo") -> list[Event]:
             if isinstance(fact, MarkWitnessed):
                 continue
             events.append(fact)
+            if isinstance(fact, ActionTaken):
+                act = fact
             if isinstance(fact, ActionTaken | RewardAssigned):
                 state, mark = seal(state, fact)
+                if isinstance(fact, RewardAssigned):
+                    state, mark = seal(state, recorded(act, fact.scores))
                 assert mark is not None
                 witnessed = facts.mark(cycle, agent)
                 events.append(witnessed.model_copy(update={"id": mark.id, "mark": mark}))
@@ -220,10 +225,9 @@ def test_a_mark_about_a_removed_act_belongs_to_the_chain(
     store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
     """A score that comes late gets its mark from the witness; it is kept, and the chain verifies with it."""
-    events, state = life(facts, 8), ChainState()
-    for event in events:
-        if isinstance(event, ActionTaken | RewardAssigned):
-            state, _ = seal(state, event)
+    events = life(facts, 8)
+    last = [event.mark for event in events if isinstance(event, MarkWitnessed)][-1]
+    state = ChainState(sequence=last.sequence + 1, previous=last.hash)
     late = facts.reward(2, facts.score("joy", 1.0, "human"), scorer="human")
     _, mark = seal(state, late)
     shared_events(store, *events)

@@ -154,8 +154,8 @@ async def marks(world: TheWorld, agent: AgentQuery = None, limit: Limit = 20) ->
 
 @router.get("/marks/verify", response_model=Verified, responses=responses(404))
 async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) -> Response:
-    """Whether every act has its mark and no mark was changed; a long chain takes its time, 100,000 marks half a
-    minute. One that is being verified already is waited for."""
+    """Whether every act has its mark, and neither a mark nor what it seals in the store was changed; 100,000 marks take
+    a minute. One that is being verified already is waited for."""
     name = await the_agent(world, agent)
     last = await world.read(lambda reader: reader.chain.last_mark(name))
     checks: ChainChecks = request.app.state.checks
@@ -166,7 +166,13 @@ async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) ->
         raise HTTPException(503, check.why or "The bus is away: which marks are still to come is not known.")
     return document(
         verification(
-            name, check.problems, acts=check.acts, marks=check.marks, waiting=check.waiting, removals=check.removals
+            name,
+            check.problems,
+            acts=check.acts,
+            marks=check.marks,
+            waiting=check.waiting,
+            removals=check.removals,
+            compared=check.compared,
         )
     )
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from conch.bus import LISTENER, Access, MqttListener
 from conch.cli.run.output import RunOutput
 from conch.config import BusSettings, Settings, masked
+from conch.consumer import set_aside_weights
 from conch.consumer.plugins import Discovery
 from conch.home import Home
-from conch.run_info import BusLocation
+from conch.run_info import BusLocation, SetAsidePlugin
 from conch.views import UNSEEN
 
 
@@ -55,8 +56,23 @@ def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) 
     """The rules with what they weigh, and what was set aside."""
     for rule in found.rules:
         run_output.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
-    for broken in found.broken:
-        run_output.warn(f"set aside: {broken.origin}: {broken.why}")
+    for one in set_aside(settings, found):
+        run_output.warn(f"set aside: {one.origin}: {one.why}")
+
+
+def set_aside(settings: Settings, found: Discovery) -> tuple[SetAsidePlugin, ...]:
+    """The plug-ins that could not be used, and the weights of `rewards.weights` whose rules are not there."""
+    weights = set_aside_weights(settings, found)
+    return (
+        *(SetAsidePlugin(origin=broken.origin, why=broken.why) for broken in found.broken),
+        *(
+            SetAsidePlugin(
+                origin=f"rewards.weights.{name}",
+                why=f"nothing scores {name}; the other weights share its {weight:g} until its rule is there (--rules)",
+            )
+            for name, weight in weights.items()
+        ),
+    )
 
 
 def address(access: Access, *, embedded: bool) -> BusLocation:
@@ -74,6 +90,7 @@ def for_plugins(settings: Settings) -> Settings:
         bus=BusSettings(durability=settings.bus.durability),
         rewards=settings.rewards.model_copy(update={"judges": {}}),
         constitution=settings.constitution,
+        consumers=settings.consumers,
         watch=settings.watch,
         needs=settings.needs,
         log=settings.log,

@@ -15,11 +15,14 @@ from conch.config import Settings, masked
 from conch.consumer.plugins import Discovery, builtin_names, looked_at, reserved, together
 from conch.errors import BusError, ConchError, ContractError, UsageError
 from conch.home import Home
+from conch.log import get_logger
 from conch.text import instead
 from conch.trusted import workspace_in
 
 if TYPE_CHECKING:
     from conch.experience import ExperienceReader, SqliteStore
+
+log = get_logger(__name__)
 
 
 def ready(home: Home, settings: Settings, common: CommonOptions, *, several: bool) -> Settings:
@@ -167,8 +170,11 @@ def _opened(store: Path) -> SqliteStore | None:
 
 
 async def set_weights(bus: Bus, identities: Sequence[AgentIdentity], settings: Settings, plugins: Discovery) -> None:
-    """Say which parts an experience of each agent waits for, where that is news. Raises ConfigError."""
-    from conch.consumer import expected_parts, report_weights
+    """Say which parts an experience of each agent waits for, where that is news. A weight whose rule is not there is
+    logged. Raises ConfigError."""
+    from conch.consumer import expected_parts, report_weights, set_aside_weights
 
+    for component, weight in set_aside_weights(settings, plugins).items():
+        log.warning("rewards.weight_set_aside", component=component, weight=weight)
     agents = {identity.name: identity.agentuid for identity in identities}
     await report_weights(bus, agents, expected_parts(settings, plugins), "conch run")

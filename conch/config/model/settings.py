@@ -35,6 +35,14 @@ class StoreSettings(SettingsSection):
     """Retention in the store; the smaller of days and GiB applies."""
 
 
+class ConsumerSettings(SettingsSection):
+    """How consumers deal with events that they fail at."""
+
+    breaker: Annotated[int, Field(ge=0)] = 5
+    """Failed tries in a row with the same error, over two events or more, after which a consumer's events go to the
+    dead letters at once, and one is tried now and then; 0: never."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -56,6 +64,8 @@ class Settings(SettingsSection):
     """How scores become a total."""
     constitution: ConstitutionSettings = ConstitutionSettings()
     """The constitution: seven principles that acts are scored by."""
+    consumers: ConsumerSettings = ConsumerSettings()
+    """How consumers deal with events that they fail at."""
     watch: WatchSettings = WatchSettings()
     """The watchers of the reward: windows and alarm bounds."""
     needs: NeedsSettings = NeedsSettings()

@@ -31,6 +31,7 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
     `several`: each agent furnishes a directory of its own in the workspace.
     """
     from conch.cli.init import make_home
+    from conch.workspace import record_made
 
     place = workspace_in(home, settings)
     if not home.config_file.exists() and common.config is None:
@@ -40,6 +41,8 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
     try:
         made = not place.exists()
         place.mkdir(parents=True, exist_ok=True)
+        if made:
+            record_made(home, place)
     except OSError as error:
         raise UsageError(
             f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
@@ -68,6 +71,19 @@ def refuse_judges(settings: Settings, home: Home, skipped: frozenset[str]) -> No
             from conch.judge import Judge
 
             Judge(name, settings, home.path)
+
+
+def read_only(home: Home, settings: Settings, workspaces: Sequence[Path]) -> str | None:
+    """The sentence that says that the embedded mind only reads in one of these directories; None: it may write in all
+    of them."""
+    from conch.workspace import is_made
+
+    if settings.mind.kind != "reflex" or settings.mind.reflex.writes:
+        return None
+    theirs = next((one for one in workspaces if one.exists() and not is_made(home, one)), None)
+    if theirs is None:
+        return None
+    return f"{theirs} is yours: the embedded mind only reads there (mind.reflex.writes: true lets it write)"
 
 
 async def without_strangers(

@@ -17,7 +17,16 @@ from conch.cli.run.history import with_numbers
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import refuse_taken
 from conch.cli.run.pending import PendingScores
-from conch.cli.run.prepare import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
+from conch.cli.run.prepare import (
+    claim,
+    found,
+    read_only,
+    ready,
+    reconciled,
+    refuse_judges,
+    set_weights,
+    without_strangers,
+)
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.reports import CONSUMERS, ChildReports
 from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, shut_down
@@ -146,6 +155,8 @@ class ProcessTree:
                 listener,
                 embedded=embedded,
             )
+            if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
+                self._run_output.warn(sentence)
             report_judges(self._run_output, state.settings, state.skipped)
             report_plugins(self._run_output, state.settings, state.found)
             end = (await bus.state()).last

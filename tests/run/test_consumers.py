@@ -67,7 +67,7 @@ def test_a_consumer_that_fails_at_every_event_does_not_hold_up_the_end_of_a_run(
     """The run says so once, its events are dead letters, and rules that fail go on being scored as errors."""
     (house.directory / "loud.py").write_text(LOUD)
     (house.directory / "broken.py").write_text(ALWAYS)
-    files = ["--rules", str(house.directory / "loud.py"), "--rules", str(house.directory / "broken.py")]
+    files = ["--rules", str(house.directory / "loud.py"), str(house.directory / "broken.py")]
     began = time.monotonic()
 
     ended = house.run("--cycles", "8", "--script", house.endless(), *files)
@@ -78,6 +78,7 @@ def test_a_consumer_that_fails_at_every_event_does_not_hold_up_the_end_of_a_run(
     assert {letter["consumer"] for letter in letters} == {"loud"}
     assert len(letters) == 16
     assert [letter["tries"] for letter in letters].count(0) >= 13
+    assert ended.said.count("broken could not be scored: ValueError: always") == 1
     assert {parts(row)["broken"]["status"] for row in ended.rows} == {"error"}
 
 

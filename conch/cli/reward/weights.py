@@ -38,7 +38,10 @@ Given = Annotated[
     Parameter(name="--set", negative="", consume_multiple=True, help="NAME=WEIGHT, several; the others keep theirs."),
 ]
 Reset = Annotated[bool, Parameter(negative="", help="Every part the weight that it asks for: no table of your own.")]
-Rules = Annotated[list[Path] | None, Parameter(help="Python file of rules that the next run has, without a run.")]
+Rules = Annotated[
+    list[Path] | None,
+    Parameter(consume_multiple=True, help="Python file of rules that the next run has, without a run; several."),
+]
 Agent = Annotated[str | None, Parameter(name="--agent", help="This agent alone, until the next start.")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,21 @@ def read_only(home: Home, settings: Settings, workspaces: Sequence[Path]) -> str
     if theirs is None:
         return None
     return f"{theirs} is yours: the embedded mind only reads there (mind.reflex.writes: true lets it write)"
+
+
+async def open_goals(bus: Bus, agent: str, settings: Settings) -> list[str]:
+    """The statements of the agent's goals that are neither reached nor dropped, as the stream tells."""
+    from conch_schemas import GoalDropped, GoalReached, GoalSet, decode, subject_filter
+
+    found = {goal.id: goal.statement for goal in settings.goals}
+    async for delivery in bus.read([subject_filter(kind, agent) for kind in (GoalSet, GoalReached, GoalDropped)]):
+        with contextlib.suppress(ValueError):
+            event = decode(delivery.data)
+            if isinstance(event, GoalSet):
+                found[event.goal.id] = event.goal.statement
+            elif isinstance(event, GoalReached | GoalDropped):
+                found.pop(event.goal, None)
+    return list(found.values())
 
 
 async def without_strangers(

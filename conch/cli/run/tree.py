@@ -12,7 +12,7 @@ from typing import Any
 from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
 from conch.cli.run.agents import AgentIdentity, members
-from conch.cli.run.describe import introduce, report_judges, report_plugins
+from conch.cli.run.describe import explain, introduce, report_judges, report_plugins, summarize
 from conch.cli.run.history import with_numbers
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import refuse_taken
@@ -20,6 +20,7 @@ from conch.cli.run.pending import PendingScores
 from conch.cli.run.prepare import (
     claim,
     found,
+    open_goals,
     read_only,
     ready,
     reconciled,
@@ -155,6 +156,8 @@ class ProcessTree:
                 listener,
                 embedded=embedded,
             )
+            goals = await open_goals(bus, state.agents[0], state.settings)
+            explain(self._run_output, state.home, state.workspaces[0], goals)
             if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
                 self._run_output.warn(sentence)
             report_judges(self._run_output, state.settings, state.skipped)
@@ -205,6 +208,12 @@ class ProcessTree:
             printing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await printing
+            summarize(
+                self._run_output,
+                state.home,
+                len(goals) * len(state.agents),
+                has_page=state.settings.ui.enabled and PAGE not in state.skipped,
+            )
             if counted and state.failed:
                 raise next(iter(state.failed.values()))
 

@@ -39,8 +39,7 @@ class ConsumerSettings(SettingsSection):
     """How consumers deal with events that they fail at."""
 
     breaker: Annotated[int, Field(ge=0)] = 5
-    """Failed tries in a row with the same error, over two events or more, after which a consumer's events go to the
-    dead letters at once, and one is tried now and then; 0: never."""
+    """Failed tries in a row with the same error, over two events, until its events become dead letters; 0: never."""
 
 
 class Settings(SettingsSection):

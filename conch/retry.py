@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Self
 
@@ -66,6 +66,9 @@ PROCESS = Backoff((0.1, 0.2, 0.5, 1.0, 2.0))
 BROKER = Backoff((0.1, 0.3, 1.0, 3.0, 10.0), (0.5, 1.5))
 """A connection to the MQTT broker, made again for ever."""
 
+CIRCUIT = Backoff.doubling(5.0, 60.0)
+"""A consumer that fails at every event, tried with one event again."""
+
 MOST_RESTARTS = 5
 """Deaths of a process, or breaks of a consumer, within RESTART_SECONDS after which it is left down."""
 RESTART_SECONDS = 60.0
@@ -90,3 +93,59 @@ class Restarts:
     def wait(self) -> float:
         """Seconds from the last death to the next start."""
         return self._backoff.after(len(self._deaths))
+
+
+class CircuitBreaker:
+    """Whether events are handled: not after `most` failed tries in a row with the same error, over two events or more.
+
+    Closed, each event gets all its tries. Open, none gets any, but one event gets one try whenever the wait of
+    `backoff` is over; where that succeeds, the breaker is closed again. One event alone never opens it.
+    """
+
+    def __init__(self, most: int, backoff: Backoff = CIRCUIT, clock: Callable[[], float] = time.monotonic) -> None:
+        """`most`: failed tries in a row that open it; 0: it never opens. `clock`: seconds, monotonic."""
+        self._most, self._backoff, self._clock = most, backoff, clock
+        self._error: Hashable = None
+        self._failures = self._openings = 0
+        self._gave_up = False
+        self._again = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether events are to be given up at once."""
+        return self._openings > 0
+
+    def tries(self, most: int) -> int:
+        """Tries that the next event gets: `most`, none, or one. The one is given to a single event at a time."""
+        if not self._openings:
+            return most
+        if self._clock() < self._again:
+            return 0
+        self._wait()
+        return 1
+
+    def failed(self, error: Hashable) -> bool:
+        """Count a failed try; `error` is equal for the same error. Returns whether it has opened by that."""
+        if self._openings:
+            return False
+        if error != self._error:
+            self._error, self._failures, self._gave_up = error, 0, False
+        self._failures += 1
+        if not self._most or self._failures < self._most or not self._gave_up:
+            return False
+        self._wait()
+        return True
+
+    def gave_up(self) -> None:
+        """Count an event that failed on all its tries: a further failure is another event's."""
+        self._gave_up = True
+
+    def succeeded(self) -> bool:
+        """Count an event that was handled. Returns whether it has closed by that."""
+        was_open = self.is_open
+        self._error, self._failures, self._openings, self._gave_up = None, 0, 0, False
+        return was_open
+
+    def _wait(self) -> None:
+        self._openings += 1
+        self._again = self._clock() + self._backoff.after(self._openings)

@@ -35,7 +35,7 @@ class ProcessInfo(_RunInfoPart):
     pid: int | None = None
     """None: it does not run."""
     state: str
-    """starting, up, silent, restarting, down, ended."""
+    """starting, up, failing, silent, restarting, down, ended."""
     restarts: int = 0
     why: str = ""
     """Why it is in that state."""

@@ -107,6 +107,9 @@ def _report(report: messages.ConsumerReport) -> None:
             warn(f"{report.consumer} waits: {report.why}")
         case messages.ConsumerNote():
             warn(f"! {report.consumer}: {report.note}")
+        case messages.ConsumerFailing():
+            how = f"fails at every event: {report.why}" if report.why else "handles events again"
+            warn(f"{report.consumer} {how}")
         case messages.ConsumerBroke():
             warn(f"{report.consumer} broke and is started again: {report.why}")
 

@@ -42,6 +42,9 @@ async def list_(*, limit: Limit = 50, common: CommonOptions = COMMON) -> None:
     if common.json:
         emit(dead_letters_shown(found))
         return
+    if not found:
+        say("there is no dead letter: every event was handled, retried or dropped")
+        return
     rows = [(one.id[:8], one.consumer, one.letter_seq, one.tries, one.letter_subject, one.reason) for one in found]
     table(("letter", "consumer", "event", "tries", "subject", "why"), rows)
 

@@ -64,7 +64,7 @@ def make_home(home: Home, workspace: Path | None, *, several: bool = False) -> N
     from conch.workspace import default_goals
 
     named = workspace.expanduser().absolute() if workspace is not None else None
-    goals = default_goals() if several else _furnish(named or home.workspace)
+    goals = default_goals() if several else _furnish(home, named or home.workspace)
     try:
         write_whole(home.config_file, commented(workspace=named, goals=goals))
     except OSError as error:
@@ -77,9 +77,9 @@ def _configured(common: CommonOptions) -> Path | None:
     return Path(said) if said is not None else None
 
 
-def _furnish(directory: Path) -> Sequence[Goal]:
+def _furnish(home: Home, directory: Path) -> Sequence[Goal]:
     """Fill an empty workspace; the goals on it. It is empty again when that fails. Raises HomeError."""
-    from conch.workspace import default_goals, fill
+    from conch.workspace import default_goals, fill, record_made
 
     empty = False
     try:
@@ -87,6 +87,7 @@ def _furnish(directory: Path) -> Sequence[Goal]:
         empty = not any(directory.iterdir())
         if empty:
             fill(directory)
+            record_made(home, directory)
     except OSError as error:
         if empty:
             with contextlib.suppress(OSError):

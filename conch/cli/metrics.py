@@ -26,7 +26,10 @@ READABLE = 0o644
 @app.command
 def rules(
     *,
-    rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins, as in conch run; repeatable.")] = None,
+    rules: Annotated[
+        list[Path] | None,
+        Parameter(consume_multiple=True, help="Python file of plug-ins, as in conch run; several, and repeatable."),
+    ] = None,
     out: Annotated[Path | None, Parameter(help="File to write; without it on stdout.")] = None,
     common: CommonOptions = COMMON,
 ) -> None:

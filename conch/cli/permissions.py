@@ -34,7 +34,9 @@ def permissions(
     agents: Annotated[
         str | None, Parameter(help="Names of the agents, separated by commas; without them facts of any agent.")
     ] = None,
-    rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
+    rules: Annotated[
+        list[Path] | None, Parameter(consume_multiple=True, help="Python file of plug-ins; several, and repeatable.")
+    ] = None,
     common: CommonOptions = COMMON,
 ) -> None:
     """Print a NATS server's configuration in which each consumer may publish its own facts alone."""

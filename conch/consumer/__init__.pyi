@@ -11,6 +11,7 @@ from .host import host as host
 from .parts import asked_weights as asked_weights
 from .parts import expected_parts as expected_parts
 from .parts import report_weights as report_weights
+from .parts import set_aside_weights as set_aside_weights
 from .parts import weights_in_force as weights_in_force
 from .process import builtin as builtin
 from .process import introduce as introduce

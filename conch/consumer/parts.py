@@ -9,7 +9,7 @@ from conch.bus import Bus, OutgoingMessage, newest
 from conch.config import Settings
 from conch.consumer.plugins.discover import Discovery
 from conch.errors import ConfigError
-from conch.rewards import weight_set, weights_version
+from conch.rewards import absent_weights, weight_set, weights_version
 from conch.rules import RuleInfo
 from conch_schemas import Part, WeightsSet, encode, source_of, subject_filter, subject_of
 
@@ -29,6 +29,12 @@ def expected_parts(settings: Settings, plugins: Discovery) -> tuple[Part, ...]:
 def asked_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:
     """The weight that each part that is not built in asks for."""
     return {rule.name: rule.weight for rule in added_rules(settings, plugins)}
+
+
+def set_aside_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:
+    """The weights of the table `rewards.weights`, more than 0, whose components nothing scores here, by name."""
+    absent = absent_weights(settings.rewards.weights, asked_weights(settings, plugins))
+    return {name: weight for name, weight in absent.items() if weight}
 
 
 def judge_scorer(name: str) -> str:

@@ -23,11 +23,13 @@ from conch.consumer.plugins.builtin import Bound, builtin_services
 from conch.consumer.plugins.discover import ConsumerInfo, Plugin, PluginRow, bound, load_one
 from conch.consumer.plugins.reload import RuleReload, weighed
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
+from conch.consumer.runtime.breaker import ConsumerBreaker
 from conch.consumer.services import ExporterService, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
 from conch.metrics import PLUGIN_METRICS, keep_reporting
 from conch.processes import BUS_SECONDS, ChildProcessLink, messages, run_child
+from conch.retry import CircuitBreaker
 from conch.rules import DeclaredRule, RuleInfo
 from conch.tasks import OwnedTasks
 from conch_schemas import STREAM_SUBJECTS, agent_filter
@@ -77,9 +79,15 @@ def builtin(context: ServiceContext, names: Sequence[str], members: Membership) 
 def _maker(bind: Bound, context: ServiceContext, members: Membership) -> Callable[[], Service]:
     def make() -> Service:
         made = bind(context)
-        return SharedConsumer(made, members) if isinstance(made, ConsumerSpec) else made
+        return _shared(made, context, members) if isinstance(made, ConsumerSpec) else made
 
     return make
+
+
+def _shared(spec: ConsumerSpec, context: ServiceContext, members: Membership) -> SharedConsumer:
+    circuit = CircuitBreaker(context.settings.consumers.breaker)
+    breaker = ConsumerBreaker(spec.name, circuit, context.report)
+    return SharedConsumer(spec, members, breaker)
 
 
 def plugin(
@@ -91,7 +99,7 @@ def plugin(
         timeout, memory = rewards.rule_timeout, rewards.rule_memory_mib
         spec, worker = rule_consumer(plugin, timeout=timeout, memory_mib=memory, begin=begin)
         stack.push_async_callback(RuleWorker.close, worker)
-        return HostedConsumer(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
+        return HostedConsumer(spec.name, lambda: _shared(spec, context, members), worker=worker)
     declared = load_one(plugin.origin, plugin.declared, plugin.text)
     assert not isinstance(declared, DeclaredRule)
     bind = partial(bound, declared, plugin.instance)

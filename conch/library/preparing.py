@@ -21,6 +21,7 @@ from conch.log import get_logger
 from conch.processes import messages
 from conch.trusted import refuse_writable, workspace_in
 from conch.values import Values, in_force
+from conch.workspace import record_made
 
 log = get_logger(__name__)
 
@@ -58,7 +59,10 @@ def logged(report: messages.Report) -> None:
 
 async def prepare(bus: Bus, home: Home, settings: Settings, rules: Sequence[str]) -> Prepared:
     """Check the home against the stream, find the plug-ins and publish the weight set, as `conch run` does."""
-    workspace_in(home, settings).mkdir(parents=True, exist_ok=True)
+    workspace = workspace_in(home, settings)
+    if not workspace.exists():
+        workspace.mkdir(parents=True)
+        record_made(home, workspace)
     refuse_writable(home, settings, None, rules)
     values = await asyncio.to_thread(in_force, settings.values)
     found = await asyncio.to_thread(discover, rules, reserved(settings))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from conch.config import MindSettings
 from conch.errors import ConfigError
@@ -31,9 +31,10 @@ class MindFactory:
         if self._line is not None:
             await self._line.close()
 
-    def make(self, *, seed: int, memory: Path, decided: int = 0) -> Mind:
+    def make(self, *, seed: int, memory: Path, decided: int = 0, writes: bool = True) -> Mind:
         """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt;
-        `decided`: so many replies of the script were used up before.
+        `decided`: so many replies of the script were used up before; `writes`: whether the reflex mind may change the
+        workspace.
 
         Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
         """
@@ -50,7 +51,8 @@ class MindFactory:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from conch.minds.reflex import ReflexMind
 
-        return ReflexMind(memory, seed=seed, explore="random" if settings.model == "random" else "ucb")
+        explore: Literal["ucb", "random"] = "random" if settings.model == "random" else "ucb"
+        return ReflexMind(memory, seed=seed, explore=explore, writes=writes)
 
     def _scripted(self, decided: int) -> Mind:
         from conch.minds.scripted import ScriptedMind, read_script

@@ -33,6 +33,8 @@ COVERAGE = 0.5
 
 WAITING = 6
 """Most decisions of one template that may await their reward at once, where others can be chosen."""
+PAUSES = ("DO_NOTHING", "REFLECT")
+"""Groups of calls that work on nothing."""
 HEARD_WITHIN = 100
 """Cycles after which a reward no longer counts as awaited; it is still learnt when it comes."""
 
@@ -47,13 +49,16 @@ class ReflexMind:
 
     What it learnt is stored in the file `memory`, written every SAVE_EVERY experiences and on `close`. The random draws
     of a cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses at random among the same
-    templates and learns nothing: the baseline that learning is measured against.
+    templates and learns nothing: the baseline that learning is measured against. `writes`: whether it is offered
+    templates that may change the workspace.
     """
 
     kind, learns = "reflex", True
 
-    def __init__(self, memory: Path, *, seed: int = 0, explore: Literal["ucb", "random"] = "ucb") -> None:
-        self._path = memory
+    def __init__(
+        self, memory: Path, *, seed: int = 0, explore: Literal["ucb", "random"] = "ucb", writes: bool = True
+    ) -> None:
+        self._path, self._writes = memory, writes
         self._seed = seed
         self._explore = explore
         self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
@@ -146,7 +151,7 @@ class ReflexMind:
         slots = [fill_slots(situation, words, draw) for _ in range(DRAWS)]
         if prompt.purpose == "think":
             return _thought(situation, slots[0], draw)
-        calls = _calls(situation, slots)
+        calls = _calls(situation, slots, writes=self._writes)
         if self._explore == "random":
             return render(draw.choice(calls)[1].action())
         return self._choose(situation, calls, draw)
@@ -166,10 +171,11 @@ class ReflexMind:
         return text
 
     def _untried(self, choices: list[CallChoice]) -> list[int]:
-        """The choices never tried: each is tried once before any is preferred."""
+        """The choices never tried: each is tried once before any is preferred, calls of tools before pauses."""
         tried = {decision.template for decision in self._memory.decisions.values()}
         tried |= set(np.flatnonzero(self._memory.tries[:, 0]).tolist())
-        return [place for place, choice in enumerate(choices) if choice.template not in tried]
+        untried = [place for place, choice in enumerate(choices) if choice.template not in tried]
+        return [place for place in untried if choices[place].group not in PAUSES] or untried
 
     def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
         """The choices with the highest upper confidence bound; several where they are equal."""
@@ -211,14 +217,15 @@ class ReflexMind:
         return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
 
 
-def _calls(situation: Situation, slots: list[TemplateSlots]) -> list[tuple[int, TemplateCall, bool]]:
-    """Every template with slots that can be filled and an available tool: its number, the call, whether it is prose."""
+def _calls(situation: Situation, slots: list[TemplateSlots], *, writes: bool) -> list[tuple[int, TemplateCall, bool]]:
+    """Every template with slots that can be filled and an available tool: its number, the call, whether it is prose.
+    Without `writes` only those that change nothing in the workspace."""
     groups = at_hand(situation.tools)
     return [
         (number, call, prose)
         for gaps, prose in [(gaps, gaps.prose) for gaps in slots]
         for number, template in enumerate(TEMPLATES)
-        if (call := template.make(gaps)) is not None and call.kind in groups
+        if (writes or not template.changes) and (call := template.make(gaps)) is not None and call.kind in groups
     ]
 
 

@@ -137,6 +137,8 @@ class CallTemplate(NamedTuple):
 
     name: str
     make: Callable[[TemplateSlots], TemplateCall | None]
+    changes: bool = False
+    """Whether the call may change the workspace, or runs code from it, which may."""
 
 
 def _files(operation: str, path: str, **more: str) -> TemplateCall:
@@ -203,12 +205,14 @@ TEMPLATES: tuple[CallTemplate, ...] = (
         "search everything for either of two words", lambda s: _files("grep", ".", pattern="|".join(s.words[:2]))
     ),
     CallTemplate("search a file for a word", lambda s: _files("grep", s.file, pattern=s.word)),
-    CallTemplate("write a draft", lambda s: _files("write", s.draft, content=f"# {s.word}\n\n{s.sentence}\n")),
-    CallTemplate("begin the goal's file", _begin),
+    CallTemplate(
+        "write a draft", lambda s: _files("write", s.draft, content=f"# {s.word}\n\n{s.sentence}\n"), changes=True
+    ),
+    CallTemplate("begin the goal's file", _begin, changes=True),
     CallTemplate("list a folder that might be there", lambda s: _files("list", posixpath.splitext(s.guess)[0])),
     CallTemplate("look at the facts of what might be there", lambda s: _files("info", s.guess)),
-    CallTemplate("make a folder", lambda s: _files("mkdir", posixpath.join(DRAFTS, s.folder))),
-    CallTemplate("delete a draft", lambda s: _files("delete", s.draft)),
+    CallTemplate("make a folder", lambda s: _files("mkdir", posixpath.join(DRAFTS, s.folder)), changes=True),
+    CallTemplate("delete a draft", lambda s: _files("delete", s.draft), changes=True),
     CallTemplate("see a file's first lines", lambda s: _shell("head", "-n", str(s.number), s.file)),
     CallTemplate("see a file's last lines", lambda s: _shell("tail", "-n", str(s.number), s.file)),
     CallTemplate("read a passage", lambda s: _shell("sed", "-n", f"{s.number},+{s.length}p", s.file)),
@@ -221,27 +225,33 @@ TEMPLATES: tuple[CallTemplate, ...] = (
         "add up a table's column", lambda s: _shell("awk", "-F,", f"{{t+=${s.number}}}END{{print t}}", s.file)
     ),
     CallTemplate("see whether lines are in order", lambda s: _shell("sort", "-c", s.file)),
-    CallTemplate("read a file as JSON", lambda s: _shell("python3", "-m", "json.tool", s.file)),
-    CallTemplate("run a file's tests", lambda s: _shell("python3", "-m", "unittest", s.file)),
-    CallTemplate("rename a draft", lambda s: _shell("mv", s.draft, s.other_draft)),
+    CallTemplate("read a file as JSON", lambda s: _shell("python3", "-m", "json.tool", s.file), changes=True),
+    CallTemplate("run a file's tests", lambda s: _shell("python3", "-m", "unittest", s.file), changes=True),
+    CallTemplate("rename a draft", lambda s: _shell("mv", s.draft, s.other_draft), changes=True),
     CallTemplate("compare two files", lambda s: _shell("diff", s.file, s.target)),
-    CallTemplate("run the tests", lambda s: _shell("python3", "-m", "unittest")),
-    CallTemplate("run a program", lambda s: _shell("python3", s.file)),
+    CallTemplate("run the tests", lambda s: _shell("python3", "-m", "unittest"), changes=True),
+    CallTemplate("run a program", lambda s: _shell("python3", s.file), changes=True),
     CallTemplate("tell the time", lambda s: _shell("date")),
-    CallTemplate("write a sentence down", lambda s: _shell("echo", s.sentence, to=s.target)),
-    CallTemplate("write down what a goal says", lambda s: _shell("echo", s.wish, to=s.target)),
-    CallTemplate("copy a line", lambda s: _copied(s.target, "sed", "-n", f"{s.number}p", s.file)),
-    CallTemplate("copy a file's beginning", lambda s: _copied(s.target, "head", "-n", str(s.number), s.file)),
-    CallTemplate("copy what it says of a word", lambda s: _copied(s.target, "grep", "-i", "-e", s.word, s.file)),
+    CallTemplate("write a sentence down", lambda s: _shell("echo", s.sentence, to=s.target), changes=True),
+    CallTemplate("write down what a goal says", lambda s: _shell("echo", s.wish, to=s.target), changes=True),
+    CallTemplate("copy a line", lambda s: _copied(s.target, "sed", "-n", f"{s.number}p", s.file), changes=True),
+    CallTemplate(
+        "copy a file's beginning", lambda s: _copied(s.target, "head", "-n", str(s.number), s.file), changes=True
+    ),
+    CallTemplate(
+        "copy what it says of a word", lambda s: _copied(s.target, "grep", "-i", "-e", s.word, s.file), changes=True
+    ),
     CallTemplate("see what changed", lambda s: _git("status")),
     CallTemplate("see the history", lambda s: _git("log")),
     CallTemplate("see the history of a file", lambda s: _git("log", shlex.join(("--oneline", "--", s.file)))),
     CallTemplate("see the changes", lambda s: _git("diff")),
     CallTemplate("see the branches", lambda s: _git("branch")),
-    CallTemplate("go to a branch that might be there", lambda s: _git("checkout", f"{s.word.lower()} --")),
-    CallTemplate("stage a file", lambda s: _git("add", shlex.quote(s.file))),
-    CallTemplate("stage everything", lambda s: _git("add", "--all")),
-    CallTemplate("commit", lambda s: _git("commit", shlex.join(("-m", f"On {s.word} and {s.words[0]}")))),
+    CallTemplate(
+        "go to a branch that might be there", lambda s: _git("checkout", f"{s.word.lower()} --"), changes=True
+    ),
+    CallTemplate("stage a file", lambda s: _git("add", shlex.quote(s.file)), changes=True),
+    CallTemplate("stage everything", lambda s: _git("add", "--all"), changes=True),
+    CallTemplate("commit", lambda s: _git("commit", shlex.join(("-m", f"On {s.word} and {s.words[0]}"))), changes=True),
     CallTemplate("remember a sentence", lambda s: _remember(s.sentence)),
     CallTemplate("remember what was seen last", lambda s: _remember(s.seen)),
     CallTemplate("recall a word", lambda s: _recall(s.word)),

@@ -10,6 +10,7 @@ from .leftovers import end_stale_sandboxes as end_stale_sandboxes
 from .line import decode_line as decode_line
 from .messages import ConsumerBroke as ConsumerBroke
 from .messages import ConsumerDown as ConsumerDown
+from .messages import ConsumerFailing as ConsumerFailing
 from .messages import ConsumerNote as ConsumerNote
 from .messages import ConsumerReport as ConsumerReport
 from .messages import ConsumerWaits as ConsumerWaits

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import io
 import os
 import select
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 from conch.errors import ConchError, ContractError
 from conch.log import get_logger
@@ -17,6 +18,7 @@ from conch.processes import messages
 from conch.processes.line import PipeMessage, decode_line, kind_of
 from conch.tasks import background
 from conch.telemetry import configure
+from conch.text import safe_text
 
 log = get_logger(__name__)
 
@@ -29,6 +31,8 @@ BUS_SECONDS = 600.0
 away, and ends the run where its own server does not come back."""
 ORDER_LIMIT = 64 * 1024 * 1024
 """Bytes of an order: rules come with the text of their files."""
+MOST_PRINTED, PRINTED = 50, 500
+"""Lines that code of plug-ins prints in one process that are logged, and characters of each; the rest is not."""
 
 
 StartT = TypeVar("StartT", bound=messages.ChildStart)
@@ -38,9 +42,9 @@ CommandT = TypeVar("CommandT", bound=PipeMessage)
 class ChildProcessLink(Generic[StartT]):
     """The connection of a child process to its supervisor: the start spec, commands in, reports out."""
 
-    def __init__(self, spec: StartT, early: bytes = b"") -> None:
-        """`early`: what came behind the spec already."""
-        self.spec = spec
+    def __init__(self, spec: StartT, reports: BinaryIO, early: bytes = b"") -> None:
+        """`reports`: where the supervisor reads; `early`: what came behind the spec already."""
+        self.spec, self._reports = spec, reports
         self.settings, self.home, self.access = spec.settings, spec.home, spec.access
         self._handlers: dict[str, Callable[[bytes], None]] = {}
         """Handlers of commands, by the command's kind."""
@@ -67,12 +71,12 @@ class ChildProcessLink(Generic[StartT]):
 
     def report(self, report: messages.Report) -> None:
         """Tell the supervisor. Never fails: without a supervisor nothing reads it."""
-        write_report(report)
+        write_report(self._reports, report)
 
     async def beat(self) -> None:
         """Report that the event loop runs; never returns. A supervisor that does not read is not waited for."""
         while True:
-            if select.select([], [sys.stdout], [], 0)[1]:
+            if select.select([], [self._reports], [], 0)[1]:
                 self.report(messages.Heartbeat())
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
@@ -98,15 +102,47 @@ class ChildProcessLink(Generic[StartT]):
             log.error("process.command_unreadable", error=str(error))
 
 
-def write_report(report: messages.Report) -> None:
-    """Write a report to stdout, where the supervisor reads it."""
+def write_report(reports: BinaryIO, report: messages.Report) -> None:
+    """Write a report to where the supervisor reads it."""
     with contextlib.suppress(OSError):
-        sys.stdout.write(report.encode().decode())
-        sys.stdout.flush()
+        reports.write(report.encode())
+        reports.flush()
+
+
+class PrintLog(io.TextIOBase):
+    """The stdout of code in a child, whose own stdout is the supervisor's: its first lines are logged."""
+
+    def __init__(self) -> None:
+        self._line, self._logged = "", 0
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Log the lines that this ends."""
+        *lines, self._line = (self._line + text).split("\n")
+        if len(self._line) > PRINTED:
+            lines.append(self._line)
+            self._line = ""
+        for line in filter(None, lines[: max(0, MOST_PRINTED - self._logged)]):
+            self._logged += 1
+            log.info("process.printed", said=safe_text(line)[:PRINTED])
+        return len(text)
+
+
+def _own_stdout() -> BinaryIO:
+    """The stdout that this process was started with. What its code prints is logged, what programs print that it starts
+    goes to stderr."""
+    reports = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = PrintLog()
+    return reports
 
 
 def run_child(name: str, start: type[StartT], live: Callable[[ChildProcessLink[StartT]], Awaitable[None]]) -> None:
     """A child's main: read its start spec (one line), live, end. Errors of ours are reported in one sentence."""
+    reports = _own_stdout()
     # A pipe's buffered reader would swallow the orders that follow the spec.
     told = b""
     while b"\n" not in told:
@@ -116,16 +152,16 @@ def run_child(name: str, start: type[StartT], live: Callable[[ChildProcessLink[S
         told += piece
     line, _, early = told.partition(b"\n")
     try:
-        child = ChildProcessLink(decode_line(start, line, f"the start of {name}"), early)
+        child = ChildProcessLink(decode_line(start, line, f"the start of {name}"), reports, early)
         _collect_seldom()
         configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
         run_loop(_live(child, live))
-        write_report(messages.WorkDone())
+        write_report(reports, messages.WorkDone())
     except (ConchError, ExceptionGroup) as raised:
         error = innermost(raised)
         if not isinstance(error, ConchError):
             raise
-        write_report(messages.ChildFailed(error=str(error), exit_code=error.exit_code))
+        write_report(reports, messages.ChildFailed(error=str(error), exit_code=error.exit_code))
         sys.exit(FATAL_REPORTED)
 
 

@@ -222,6 +222,15 @@ class ConsumerBroke(PipeMessage):
     why: str
 
 
+class ConsumerFailing(PipeMessage):
+    """A consumer fails at every event: its events go to the dead letters at once, and one is tried now and then."""
+
+    kind: Literal["consumer_failing"] = "consumer_failing"
+    consumer: str
+    why: str
+    """Empty: it handles events again."""
+
+
 class ConsumerDown(PipeMessage):
     """A consumer stays stopped."""
 
@@ -231,7 +240,14 @@ class ConsumerDown(PipeMessage):
 
 
 ConsumerReport = (
-    MetricsServed | PluginMetricsReported | PageServed | ConsumerWaits | ConsumerNote | ConsumerBroke | ConsumerDown
+    MetricsServed
+    | PluginMetricsReported
+    | PageServed
+    | ConsumerWaits
+    | ConsumerNote
+    | ConsumerBroke
+    | ConsumerFailing
+    | ConsumerDown
 )
 """The reports of a process's consumers, by `ServiceContext.report`."""
 Report = Heartbeat | WorkDone | ChildFailed | AgentBegun | AgentFailed | AgentWaits | ConsumerReport

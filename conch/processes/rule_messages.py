@@ -50,6 +50,8 @@ class RuleAnswered(PipeMessage):
     """The act's id."""
     value: float | str | None
     """None: not applicable. A text: the description of a result that is no finite number."""
+    why: str = ""
+    """What the rule said of this value; empty: nothing."""
     state: str | None = None
     """For a rule with a state of its own: its state after the act, as JSON."""
 

@@ -55,17 +55,29 @@ class ChildRecord:
 
     name: str
     state: str = "starting"
-    """starting, up, silent, restarting, down, ended."""
+    """starting, up, failing, silent, restarting, down, ended."""
     restarts: int = 0
     why: str = ""
     pid: int | None = None
+    _failing: dict[str, str] = field(default_factory=dict)
+    """Why each consumer in it fails that fails at every event."""
     _restarts: Restarts = field(default_factory=lambda: Restarts(PROCESS))
 
     def died(self, why: str) -> bool:
         """Count a death; whether it may be started again."""
         again = self._restarts.died()
+        self._failing.clear()
         self.state, self.why, self.pid = "restarting" if again else "down", why, None
         return again
+
+    def fails(self, consumer: str, why: str) -> None:
+        """Record that a consumer in it fails at every event; `why` empty: that it handles events again."""
+        self._failing.pop(consumer, None)
+        if why:
+            self._failing[consumer] = why
+        if self.state in ("up", "failing"):
+            self.state = "failing" if self._failing else "up"
+            self.why = "; ".join(f"{name} fails: {said}" for name, said in self._failing.items())
 
     def ended(self, why: str | None) -> None:
         """Record that it ended by itself, or reported why it cannot go on."""
@@ -90,7 +102,8 @@ class Responsiveness:
         """`limit`: seconds of silence that are not reported. `tell` takes a sentence for a person."""
         self._watched, self._changed, self._tell = watched, changed, tell
         self._limit, self._silence = limit, Unresponsiveness(limit)
-        self._is_told, self._why_before = False, ""
+        self._is_told, self._before = False, ("up", "")
+        """Whether its silence was reported, and its state and why before."""
 
     def heard(self, limit: float) -> None:
         """It responds; from now on `limit` seconds of silence are not reported."""
@@ -101,7 +114,7 @@ class Responsiveness:
         log.info("process.responds", name=self._watched.name, seconds=round(seconds))
         self._tell(f"{self._watched.name} responding again after {seconds:.0f} s")
         if self._watched.state == "silent":
-            self._watched.state, self._watched.why = "up", self._why_before
+            self._watched.state, self._watched.why = self._before
             self._changed()
 
     def look(self, elapsed: float) -> None:
@@ -120,8 +133,8 @@ class Responsiveness:
         self._is_told = True
         log.error("process.silent", name=name, pid=pid, seconds=round(seconds), why=why)
         self._tell(f"no response from {name} for {seconds:.0f} s: {why}")
-        if self._watched.state == "up":
-            self._why_before = self._watched.why
+        if self._watched.state in ("up", "failing"):
+            self._before = self._watched.state, self._watched.why
             self._watched.state = "silent"
         if self._watched.state == "silent":
             since = datetime.now(UTC) - timedelta(seconds=seconds)

@@ -41,15 +41,18 @@ def weight_set(
     """The built-in parts, then the added ones by name; the weights sum to 1.
 
     Added parts get the weight that they declare and the built-in five are scaled down to the rest; `rewards.weights`
-    sets all of them instead. Parts that are only recorded have the weight 0, as have those that act on the total
-    otherwise: the boost of diversity, the factor of starving, the penalty of repetition, the gate of the constitution.
-    Raises ConfigError, naming the nearest known name, where the table names unknown parts, does not sum to 1, where two
-    parts share a name, or where the added weights sum to more than 1.
+    sets all of them instead, less those that `absent_weights` names: the others grow to the sum 1 in proportion. Parts
+    that are only recorded have the weight 0, as have those that act on the total otherwise: the boost of diversity, the
+    factor of starving, the penalty of repetition, the gate of the constitution. Raises ConfigError where the table
+    lacks a part, gives one of those a weight, does not sum to 1, or pays only what nothing scores, where two parts
+    share a name, or where the added weights sum to more than 1.
     """
     added = sorted(rules, key=lambda rule: rule.name)
     _refuse_twins([*BUILTIN_COMPONENTS, *(rule.name for rule in added)])
     weights = _requested(added) if settings.weights is None else dict(settings.weights)
-    _refuse_mismatch(weights, {*_PAID, *(rule.name for rule in added)})
+    known = {*_PAID, *(rule.name for rule in added)}
+    _refuse_mismatch(weights, known)
+    weights = _grown({name: weight for name, weight in weights.items() if name in known | _WATCHED.keys()})
     _refuse_paid([rule for rule in added if rule.held_out], weights)
     paid = (
         Part(
@@ -150,18 +153,35 @@ def _refuse_paid(held_out: Sequence[RuleInfo], weights: Mapping[str, float]) -> 
             raise ConfigError(f"rule {rule.name} is held out: its weight must be 0, or it would be trained on")
 
 
+def absent_weights(weights: Mapping[str, float] | None, added: Iterable[str]) -> dict[str, float]:
+    """The weights of a table `rewards.weights` whose components nothing scores, by name: their rules are not there.
+
+    `added`: names of the components that are not built in. None: there is no table, and nothing is absent.
+    """
+    known = {*BUILTIN_COMPONENTS, *added}
+    return {name: weight for name, weight in (weights or {}).items() if name not in known}
+
+
+def _grown(weights: Mapping[str, float]) -> dict[str, float]:
+    """The weights in proportion, with the sum 1 where it was less. Raises ConfigError where all are 0."""
+    total = math.fsum(weights.values())
+    if not total:
+        raise ConfigError(
+            "rewards.weights pays only what nothing scores: add the rules, or conch reward weights --reset"
+        )
+    return dict(weights) if sums_to_one(weights) else {name: weight / total for name, weight in weights.items()}
+
+
 def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None:
     known = set(known)
-    for name in sorted(set(weights) - known - set(WATCHED_COMPONENTS)):
-        raise ConfigError(
-            f"rewards.weights names {name}, which nothing scores; {instead(name, known)} (a rule in a file: name that "
-            "with --rules, or install it; conch reward weights --reset takes the table out)"
-        )
+    for name in sorted(set(weights) & (set(BUILTIN_COMPONENTS) - set(WATCHED_COMPONENTS) - known)):
+        raise ConfigError(f"rewards.weights names {name}, which bears on the total without a weight: take it out there")
     missing = sorted(known - set(weights))
     if missing:
+        unknown = [f"{name} there: {instead(name, known)}" for name in sorted(absent_weights(weights, known))]
         raise ConfigError(
             f"rewards.weights must name every part, it lacks {', '.join(missing)}: give a weight there (0: watched), "
-            "or let conch reward weights --reset take the table out"
+            f"or let conch reward weights --reset take the table out{''.join(f' ({one})' for one in unknown[:1])}"
         )
     if not sums_to_one(weights):
         raise ConfigError(f"rewards.weights sums to {math.fsum(weights.values()):.9g}, it must sum to 1")

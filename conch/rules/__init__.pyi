@@ -21,8 +21,10 @@ from .trajectory import Trajectory as Trajectory
 from .trajectory import cache_key as cache_key
 from .trajectory import length_penalty as length_penalty
 from .verdict import LARGEST as LARGEST
+from .verdict import Result as Result
 from .verdict import Rule as Rule
 from .verdict import Verdict as Verdict
+from .verdict import explained as explained
 from .verdict import required as required
 from .verdict import verdict as verdict
 from .weighted import WEIGHT_TOLERANCE as WEIGHT_TOLERANCE

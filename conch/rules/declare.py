@@ -39,15 +39,16 @@ def rule(
 ) -> Callable[[F], F]:
     """Declare a rule: `(action: ActionTaken) -> float | None`, sync or async, pure.
 
-    `weight` is a request, 0..1 (0: watched, not paid). The value is in `range`; None says not applicable. Anything
-    else, raising and exiting too, is a score of status error; longer than `timeout` seconds, of status timeout.
-    `held_out`: never paid and never trained on; its weight is 0.
+    `weight` is a request, 0..1 (0: watched, not paid). The value is in `range`, True counts as 1 and False as 0; None
+    says not applicable. `(value, "why")` explains the value: the text is the score's explanation. Anything else,
+    raising and exiting too, is a score of status error; longer than `timeout` seconds, of status timeout. `held_out`:
+    never paid and never trained on; its weight is 0.
 
-    With `state`, a pydantic model whose fields all have defaults, it is a fold `(state, action) -> (state, float |
-    None)`, one state per agent, which starts as `state()` and takes at most 256 KiB as JSON. An act whose score is an
-    error or a timeout leaves the state as it was. With `window` = 2..50 it is given a sequence of so many acts of the
-    agent at most, the one to be scored as the last. In the earlier ones a text of more than 1,000 characters keeps its
-    head and tail, and less where an act would take more than 8 KiB.
+    With `state`, a pydantic model whose fields all have defaults, it is a fold `(state, action) -> (state, value)`, one
+    state per agent, which starts as `state()` and takes at most 256 KiB as JSON. An act whose score is an error or a
+    timeout leaves the state as it was. With `window` = 2..50 it is given a sequence of so many acts of the agent at
+    most, the one to be scored as the last. In the earlier ones a text of more than 1,000 characters keeps its head and
+    tail, and less where an act would take more than 8 KiB.
 
     `version` is part of a score's key, and scores of one key are kept once: raise it whenever the function changes its
     meaning, so that earlier scores can be told apart, and acts be scored anew.

@@ -16,13 +16,17 @@ from conch_schemas import ScoreStatus
 
 T = TypeVar("T")
 
-Rule = Callable[[T], float | Awaitable[float | None] | None]
-"""A function from a subject (a trajectory, an act) to a finite number, or None: not applicable. Sync or async."""
+Result = float | tuple[float | None, str] | None
+"""What a rule returns: a finite number (True is 1, False is 0), None for not applicable, or (one of them, why)."""
+Rule = Callable[[T], Result | Awaitable[Result]]
+"""A function from a subject (a trajectory, an act) to a result. Sync or async."""
 
 LARGEST: Final = 1e150
 """Largest absolute value: the square of a larger one would overflow."""
 _ANY: Final = (-LARGEST, LARGEST)
 _SHOWN: Final = 80
+WORDS: Final = 500
+"""Characters of an explanation that are kept."""
 
 
 class Verdict(NamedTuple):
@@ -32,7 +36,7 @@ class Verdict(NamedTuple):
     """Present exactly when `status` is scored."""
     status: ScoreStatus
     explanation: str = ""
-    """Why there is no value, in a sentence."""
+    """What the rule said of the value, or why there is none, in a sentence."""
 
 
 async def verdict(rule: Rule[T], subject: T) -> Verdict:
@@ -44,10 +48,10 @@ async def verdict(rule: Rule[T], subject: T) -> Verdict:
     """
     try:
         found = rule(subject)
-        value = await found if inspect.isawaitable(found) else found
+        value, why = explained(await found if inspect.isawaitable(found) else found)
         if value is None:
-            return Verdict(None, "not_applicable", "the rule says: not applicable")
-        return Verdict(_checked(value, rule), "scored")
+            return Verdict(None, "not_applicable", why or "the rule says: not applicable")
+        return Verdict(_checked(value, rule), "scored", why)
     except TimeoutError as error:
         return Verdict(None, "timeout", _sentence(error))
     except KeyboardInterrupt:
@@ -57,6 +61,14 @@ async def verdict(rule: Rule[T], subject: T) -> Verdict:
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise  # this task was cancelled, not something that the rule awaited
         return Verdict(None, "error", _sentence(error))
+
+
+def explained(result: Any) -> tuple[Any, str]:
+    """(value, why) of what a rule returned, which is a value or a tuple of both; why is safe text of one line, empty
+    where the rule says nothing."""
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
+        return result[0], safe_text(result[1], one_line=True)[:WORDS]
+    return result, ""
 
 
 def required(said: Verdict, who: str = "") -> float | None:
@@ -70,7 +82,7 @@ def required(said: Verdict, who: str = "") -> float | None:
 def _checked(value: Any, rule: Rule[Any]) -> float:
     declared = rule_of(rule)
     low, high = _ANY if declared is None else declared.info.range
-    number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
+    number = float(value) if isinstance(value, Real) else math.nan
     if not math.isfinite(number):
         raise ContractError(f"returned {_shown(value)}, not a finite number or None")
     if not low <= number <= high:
@@ -86,7 +98,7 @@ def _shown(value: Any) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    said = safe_text(str(error), one_line=True)[:500]
+    said = safe_text(str(error), one_line=True)[:WORDS]
     return (
         said
         if isinstance(error, ContractError | TimeoutError) and said

@@ -43,6 +43,8 @@ from .home import HomeMade as HomeMade
 from .home import PageAt as PageAt
 from .line import ACTION_WIDTH as ACTION_WIDTH
 from .line import action_words as action_words
+from .line import cycle_columns as cycle_columns
+from .line import cycle_header as cycle_header
 from .line import cycle_line as cycle_line
 from .line import fixed as fixed
 from .line import needed as needed

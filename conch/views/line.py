@@ -9,6 +9,10 @@ from conch.text import safe_text
 from conch_schemas import Action, ExperienceRecorded
 
 ACTION_WIDTH = 40
+LEAST_ACTION = 16
+"""Characters of an action in the narrowest terminal."""
+OTHER_COLUMNS = 56
+"""Characters of the columns beside the action, with the gaps."""
 _HALVES_UP = Context(prec=400, rounding=ROUND_HALF_UP)
 """Digits enough for every float that there is."""
 _SHORT = {"DO_NOTHING": "do nothing", "REFLECT": "reflect", "INVALID": "invalid"}
@@ -26,6 +30,34 @@ def cycle_line(experience: ExperienceRecorded, agent_width: int = 0) -> str:
     )
     whole = experience.complete and experience.coverage >= 1
     return line + ("" if whole else f"  ({scored_words(experience)})")
+
+
+def cycle_header(width: int, agent_width: int = 0) -> str:
+    """The names of the columns of `cycle_columns`."""
+    agent = f"{'agent':<{agent_width}}  " if agent_width else ""
+    action = f"{'action':<{_action_room(width, agent_width)}}"
+    return f"{agent}cycle  {'need':<14}  {action}  outcome   total     ms  scored"
+
+
+def cycle_columns(experience: ExperienceRecorded, width: int, agent_width: int = 0) -> str:
+    """What `cycle_line` says, in columns that fit a terminal of `width` characters, from 72 on; the parts that are
+    scored, as `5/9`, only where a part is missing."""
+    agent = f"{experience.agent:<{agent_width}}  " if agent_width else ""
+    room = _action_room(width, agent_width)
+    scored, parts = scored_of(experience)
+    whole = experience.complete and experience.coverage >= 1
+    line = (
+        f"{agent}{experience.cycle:>5}  {urgent_need(experience)[:14]:<14}  "
+        f"{action_words(experience.action, room):<{room}}  {experience.outcome.status:<7}  {signed(experience.total)}  "
+        f"{total_ms(experience):5.0f}  {'' if whole else f'{scored}/{parts}':>6}"
+    )
+    return line.rstrip()
+
+
+def _action_room(width: int, agent_width: int) -> int:
+    """Characters for the action where the other columns take theirs."""
+    others = OTHER_COLUMNS + (agent_width + 2 if agent_width else 0)
+    return max(LEAST_ACTION, min(ACTION_WIDTH, width - others))
 
 
 def urgent_need(experience: ExperienceRecorded) -> str:

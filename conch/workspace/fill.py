@@ -95,14 +95,15 @@ class WorkspaceTemplate:
                 ),
             )
 
-    def into(self, directory: Path) -> None:
-        """A filled workspace at `directory`, whole or not at all. One with anything in it is left as it is.
+    def into(self, directory: Path) -> bool:
+        """A filled workspace at `directory`, whole or not at all; whether it was filled. One with anything in it is
+        left as it is.
 
         Raises OSError.
         """
         place = directory.resolve()
         if place.exists() and any(place.iterdir()):
-            return
+            return False
         beside = place.with_name(f".{place.name}.fresh")
         shutil.rmtree(beside, ignore_errors=True)  # of a process that died
         beside.mkdir(parents=True)
@@ -113,3 +114,4 @@ class WorkspaceTemplate:
             with open(handle, "wb") as file:
                 file.write(content)
         beside.replace(place)
+        return True

@@ -108,6 +108,17 @@ async def test_letters_are_listed_with_and_without_a_run(
     assert "[/nope]" in row["reason"]
 
 
+async def test_an_empty_list_of_letters_says_so(home: Home, common: CommonOptions, printed: Printed) -> None:
+    """A sentence for a person, an empty list as JSON."""
+    home.make()
+    await dlq.list_(common=common)
+    said = printed()
+    await dlq.list_(common=replace(common, json=True))
+
+    assert said == "there is no dead letter: every event was handled, retried or dropped\n"
+    assert json.loads(printed())["letters"] == []
+
+
 async def test_a_letter_is_shown_with_its_event_and_harmless(
     life: Life,
     common: CommonOptions,

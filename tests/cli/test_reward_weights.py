@@ -163,6 +163,7 @@ async def test_a_home_that_never_ran_shows_what_it_begins_with(
             ["zzz=0.3"],
             r"can be paid; there is alignment, execution, exploration, format, goal, intrinsic, needs, ",
         ),
+        (["tone=0.3"], r"what a program of yours scores is declared under rewards.parts in conch.yaml"),
         (["ethical=0.3"], r"--set ethical: ethical is a gate: it bears on the total without a weight"),
         (["diversity=0.3"], r"diversity is a boost: it bears"),
         (["repetition=0.3"], r"repetition is a penalty: it bears"),
@@ -196,11 +197,33 @@ async def test_a_rule_that_is_not_found_any_more_is_told_from_an_unknown_name(
         await report_weights(bus, agents, expected_parts(Settings(), discover([str(file)])), "conch run")
 
     given = ["brevity=0.05", "format=0.35"]
-    says = "brevity is in the set in force, but nothing here scores it now: name its file with --rules"
+    says = "brevity has a weight, but nothing here scores it now: name its file with --rules, or set it to 0"
     with pytest.raises(UsageError, match=says):
         await weights(set_=given, common=common)
     with pytest.raises(UsageError, match=r"would sum to 0\.95"):
         await weights(set_=["brevity=0.15"], rules=[file], common=common)
+
+
+async def test_a_weight_whose_rule_is_not_there_stays_in_the_table(
+    began: Home, common: CommonOptions, printed: Printed, tmp_path: Path
+) -> None:
+    """The others have their share beside it, in the file and in force; set to 0 it leaves its share to them."""
+    file = tmp_path / "brevity.py"
+    file.write_text(RULE)
+    await weights(set_=["brevity=0.1", "format=0.34"], rules=[file], common=common)
+    printed()
+
+    await weights(set_=["format=0.24", "goal=0.22"], common=common)
+    kept = common.settings().rewards.weights
+    assert kept is not None
+    assert (kept["brevity"], kept["format"], kept["goal"]) == (0.1, 0.24, 0.22)
+    assert by_name((await in_force(began)).parts)["format"] == pytest.approx(0.24 / 0.9)
+    await weights(set_=["brevity=0"], common=common)
+
+    assert common.settings().rewards.weights == pytest.approx(
+        {name: weight / 0.9 for name, weight in kept.items() if name != "brevity"} | {"brevity": 0.0}
+    )
+    assert by_name((await in_force(began)).parts)["format"] == pytest.approx(0.24 / 0.9)
 
 
 async def test_what_is_held_out_is_not_among_what_can_be_paid(began: Home, common: CommonOptions) -> None:

@@ -62,6 +62,24 @@ async def test_a_value_in_its_range_is_scored(worker: Make, act: MakeAct) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "value", "why"),
+    [
+        ("return True", 1.0, "What it is."),
+        ("return False", 0.0, "What it is."),
+        ("return 0.5, 'half of \\x1b[31mit\\nis there'", 0.5, "half of �[31mit is there"),
+        ("return True, 'x' * 9999", 1.0, "x" * 500),
+    ],
+)
+async def test_a_rule_says_a_truth_value_or_a_value_with_its_reason(
+    body: str, value: float, why: str, worker: Make, act: Any
+) -> None:
+    """True is 1, False is 0; the reason is the score's explanation, as safe text of one line."""
+    score = await worker(body).score(act(1))
+
+    assert (score.status, score.value, score.explanation) == ("scored", value, why)
+
+
 ODD = [
     ("return None", "not_applicable", "not applicable"),
     ("pass", "not_applicable", "not applicable"),
@@ -69,7 +87,9 @@ ODD = [
     ("return math.inf", "error", "'inf'"),
     ("return 10 ** 400", "error", "OverflowError"),
     ("return 'good'", "error", "good"),
-    ("return True", "error", "'True'"),
+    ("return (True, 3)", "error", "(True, 3)"),
+    ("return 1.5, 'too much'", "error", "outside its range 0..1"),
+    ("return None, 'no reply\\x1b[31m to score'", "not_applicable", "no reply�[31m to score"),
     ("return [0.5]", "error", "[0.5]"),
     ("return 1.5", "error", "outside its range 0..1"),
     ("return -0.1", "error", "outside its range"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch import retry
-from conch.retry import MOST_RESTARTS, RESTART_SECONDS, Backoff, Restarts
+from conch.retry import MOST_RESTARTS, RESTART_SECONDS, Backoff, CircuitBreaker, Restarts
 
 NAMED = {name: one for name, one in vars(retry).items() if isinstance(one, Backoff)}
 SECONDS = st.floats(0.001, 1000)
@@ -108,3 +108,66 @@ def test_the_wait_grows_with_the_deaths_of_late() -> None:
         waits.append(restarts.wait())
 
     assert waits == [0.1, 0.2, 0.5, 0.1]
+
+
+def opened(clock: Clock, most: int = 3) -> CircuitBreaker:
+    """A breaker that opened just now."""
+    breaker = CircuitBreaker(most, Backoff((5.0, 10.0)), clock)
+    for _ in range(most):
+        breaker.failed("boom")
+    breaker.gave_up()
+    assert breaker.failed("boom")
+    return breaker
+
+
+def test_a_breaker_opens_after_so_many_failures_alike_of_two_events() -> None:
+    """One event that fails on all its tries does not open it, however many those are."""
+    breaker = CircuitBreaker(3, Backoff((5.0,)), Clock())
+
+    alone = [breaker.failed("boom") for _ in range(20)]
+    breaker.gave_up()
+
+    assert not any(alone)
+    assert breaker.tries(5) == 5
+    assert breaker.failed("boom")
+    assert (breaker.is_open, breaker.tries(5)) == (True, 0)
+
+
+@given(st.lists(st.sampled_from(["boom", "bang", "handled", "gave up"]), max_size=60), st.integers(0, 6))
+def test_a_success_and_another_error_begin_the_count_anew(steps: list[str], most: int) -> None:
+    """Only failures in a row with the same error count; with 0 it never opens."""
+    breaker, row, gave_up, last = CircuitBreaker(most, Backoff((5.0,)), Clock()), 0, False, ""
+
+    for step in steps:
+        if step == "handled":
+            breaker.succeeded()
+            row, gave_up, last = 0, False, ""
+        elif step == "gave up":
+            breaker.gave_up()
+            gave_up = True
+        elif not breaker.is_open:
+            row, gave_up = (row + 1, gave_up) if step == last else (1, False)
+            last = step
+            assert breaker.failed(step) is (most > 0 and row >= most and gave_up)
+
+
+def test_an_open_breaker_gives_one_event_a_try_after_each_wait() -> None:
+    """The waits grow while the tries fail."""
+    clock = Clock()
+    breaker, tries = opened(clock), []
+
+    for seconds in (4.9, 0.2, 0.0, 9.7, 0.4, 0.0):
+        clock.now += seconds
+        tries.append(breaker.tries(5))
+
+    assert tries == [0, 1, 0, 0, 1, 0]
+
+
+def test_an_open_breaker_closes_with_the_first_success() -> None:
+    """From then on events get all their tries, and the count begins anew."""
+    breaker = opened(Clock())
+
+    assert breaker.succeeded()
+    assert (breaker.is_open, breaker.tries(5)) == (False, 5)
+    assert not breaker.failed("boom")
+    assert not breaker.succeeded()

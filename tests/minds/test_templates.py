@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.actions import Registry, parse, render
+from conch.actions import Registry, effect_of, parse, render
 from conch.minds import RecentOutcome, Situation
 from conch.minds.templates import DRAFTS, TEMPLATES, TemplateSlots, fill_slots
 from conch.tools import BUILTIN_TOOLS
@@ -81,3 +82,16 @@ def test_a_goals_file_is_begun_only_where_there_is_none(situation: Making) -> No
 
     assert begin.make(slots(situation(**goal))) is not None
     assert begin.make(slots(situation(**goal, files=("PLAN.md",)))) is None
+
+
+def test_a_template_that_changes_the_workspace_says_so(situation: Making) -> None:
+    """Every call of an operation that is declared to change it, but for shell commands that only read and git's list of
+    branches."""
+    gaps = slots(situation(goals=(Goal(id="g", statement="A plan.", check=FileCheck(path="PLAN.md")),)))
+    reading = re.compile(r"^(head|tail|sed -n|paste|wc|sort|grep|cut|awk|diff|date)\b(?!.*(>|tee))")
+
+    for template in TEMPLATES:
+        call = template.make(gaps)
+        if call is not None:
+            only_reads = effect_of(call.action()) != "workspace" or bool(reading.match(call.args.get("command", "")))
+            assert template.changes is not (only_reads or call.args.get("operation") == "branch"), template.name

@@ -118,7 +118,7 @@ def test_a_config_cannot_be_changed_later() -> None:
         (_says(math.nan), "error", "nan"),
         (_says_later(math.inf), "error", "inf"),
         (_says("11 of 10"), "error", "'11 of 10'"),
-        (_says(True), "error", "True"),
+        (_says((1.0, 2.0)), "error", "(1.0, 2.0)"),
         (_says(1e200), "error", "outside"),
         (_says([1.0]), "error", "[1.0]"),
     ],
@@ -134,6 +134,20 @@ async def test_a_part_that_fails_is_never_a_zero(bad: Callable[[Any], Any], stat
     assert says in parts["bad"].explanation
     assert "\x1b" not in parts["bad"].explanation
     assert parts["good"].value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "why"),
+    [(True, 1.0, ""), (False, 0.0, ""), ((0.5, "half\n\x1b[31m"), 0.5, "half"), ((None, "no tests"), None, "no tests")],
+)
+async def test_a_rule_says_a_truth_value_or_a_value_with_its_reason(said: Any, value: float | None, why: str) -> None:
+    """True is 1, False is 0, and the reason is kept as safe text of one line."""
+    found = await verdict(_says(said), TALK)
+
+    assert (found.value, found.status) == (value, "scored" if value is not None else "not_applicable")
+    assert found.explanation.startswith(why)
+    assert "\x1b" not in found.explanation
+    assert "\n" not in found.explanation
 
 
 async def test_a_part_that_is_not_applicable_counts_nothing() -> None:

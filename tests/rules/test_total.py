@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, RewardSettings
 from conch.errors import ConfigError
-from conch.rewards import weight_set, weights_version
+from conch.rewards import absent_weights, weight_set, weights_version
 from conch.rewards.total import total
 from conch.rules import RuleInfo, sums_to_one
 from conch_schemas import Part, Score
@@ -132,11 +132,41 @@ def test_a_held_out_rule_cannot_be_paid() -> None:
         weight_set([held_out], SETTINGS)
 
 
-def test_a_table_with_an_unknown_name_is_refused_with_the_nearest() -> None:
-    """A typo names the part that was meant."""
+def test_a_misspelt_part_is_named_beside_the_one_that_is_lacking() -> None:
+    """The sentence has the nearest known name."""
     table = {"format": 0.5, "executoin": 0.5, "needs": 0.0, "goal": 0.0, "exploration": 0.0}
 
-    with pytest.raises(ConfigError, match=r"executoin.*nearest name is execution"):
+    with pytest.raises(ConfigError, match=r"lacks execution: .*executoin there: the nearest name is execution"):
+        weight_set((), RewardSettings(weights=table))
+
+
+@given(st.dictionaries(st.sampled_from(["brevity", "kind", "tact"]), st.floats(0.0, 0.3), min_size=1))
+def test_a_weight_without_its_rule_is_set_aside_and_the_others_grow_in_proportion(absent: dict[str, float]) -> None:
+    """The weights sum to 1, and those that are there keep their multiples of each other."""
+    rest = 1 - math.fsum(absent.values())
+    table = {name: weight * rest for name, weight in BUILTIN_WEIGHTS.items()} | absent
+
+    parts = {part.component: part.weight for part in weight_set((), RewardSettings(weights=table))}
+
+    assert parts == pytest.approx(BUILTIN_WEIGHTS | BESIDE)
+    assert absent_weights(table, ()) == absent
+    assert absent_weights(table, absent) == {}
+
+
+def test_a_weight_comes_back_with_its_rule() -> None:
+    """The table is in force as it is written."""
+    table = BUILTIN_WEIGHTS | {"format": 0.2, "brevity": 0.1}
+
+    parts = {part.component: part.weight for part in weight_set([_brevity(0.3)], RewardSettings(weights=table))}
+
+    assert parts == table | BESIDE
+
+
+def test_a_table_that_pays_only_what_nothing_scores_is_refused() -> None:
+    """There is nothing that could take the weight."""
+    table = dict.fromkeys(BUILTIN_WEIGHTS, 0.0) | {"brevity": 1.0}
+
+    with pytest.raises(ConfigError, match=r"pays only what nothing scores"):
         weight_set((), RewardSettings(weights=table))
 
 

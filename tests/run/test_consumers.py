@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,27 @@ async def joy(action: ActionTaken) -> RewardAssigned:
     score = Score(component="joy", value=0.25, range=(0, 1), status="scored", explanation=str(os.getpid()),
                   scorer="joy", version="1")
     return follow(action, RewardAssigned, consumer="joy", version="1", scorer="joy", scores=(score,))
+"""
+
+LOUD = """
+from pathlib import Path
+from conch import consumer
+from conch_schemas import ActionTaken, ThoughtFormed
+
+
+@consumer(ActionTaken, ThoughtFormed, name="loud", version="1")
+def loud(event):
+    print("about to look at", event.TYPE)
+    if not Path(__file__).with_name("well").exists():
+        raise ValueError(f"no idea what {event.id} is")
+"""
+ALWAYS = """
+from conch import rule
+
+
+@rule(weight=0.1)
+def broken(action):
+    raise ValueError("always")
 """
 
 
@@ -43,6 +65,48 @@ def test_a_plugin_consumer_has_a_process_of_its_own(house: House) -> None:
     assert joy["pid"] not in others
     assert all(score is not None and score["value"] == 0.25 for score in scores)
     assert {score["explanation"] for score in scores if score} == {str(joy["pid"])}
+
+
+def test_a_consumer_that_fails_at_every_event_does_not_hold_up_the_end_of_a_run(house: Any) -> None:
+    """The run says so once, its events are dead letters, and rules that fail go on being scored as errors."""
+    (house.directory / "loud.py").write_text(LOUD)
+    (house.directory / "broken.py").write_text(ALWAYS)
+    files = ["--rules", str(house.directory / "loud.py"), str(house.directory / "broken.py")]
+    began = time.monotonic()
+
+    ended = house.run("--cycles", "8", "--script", house.endless(), *files)
+
+    assert time.monotonic() - began < 45  # 16 events, of which each would take 10.6 s
+    assert ended.said.count("consumer loud fails at every event: ValueError: no idea what") == 1
+    letters = json.loads(house.conch("dlq", "list", "--json"))["letters"]
+    assert {letter["consumer"] for letter in letters} == {"loud"}
+    assert len(letters) == 16
+    assert [letter["tries"] for letter in letters].count(0) >= 13
+    assert ended.said.count("broken could not be scored: ValueError: always") == 1
+    assert {parts(row)["broken"]["status"] for row in ended.rows} == {"error"}
+
+
+def test_a_failing_consumer_is_shown_until_it_recovers(house: Any) -> None:
+    """Its process is `failing` and says why; once an event is handled it is `up`, and what it printed is in the log."""
+    (house.directory / "loud.py").write_text(LOUD)
+    live = house.begin("--rules", str(house.directory / "loud.py"), "--script", house.endless(), interval=0.5)
+    live.says("consumer loud fails at every event")
+    live.until(lambda: house.process("loud")["state"] != "up", "its state")
+    failing = house.process("loud")
+    shown = house.conch("status")
+    (house.directory / "well").touch()
+    live.says("consumer loud handles events again")
+    live.until(lambda: house.process("loud")["state"] != "failing", "its state")
+    recovered = house.process("loud")
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0, live.told()
+
+    assert (failing["state"], recovered["state"], recovered["why"]) == ("failing", "up", "")
+    assert "loud fails: ValueError: no idea what" in failing["why"]
+    assert "loud failing" in shown
+    logged = "".join(file.read_text() for file in (house.home / "logs").iterdir())
+    assert "about to look at action.taken" in logged
+    assert "report_unreadable" not in logged
 
 
 def test_a_consumer_runs_alone_beside_a_run_without_it(house: House) -> None:

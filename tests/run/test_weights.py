@@ -34,8 +34,6 @@ def test_weights_are_changed_at_once_and_for_every_run_after(house: House) -> No
     live.signal(signal.SIGTERM)
     assert live.ended() == 0, live.told()
     [after] = house.run("--cycles", "1", *options).rows
-    refused = house.refused("run", "--cycles", "1", "--script", house.endless(), status=2)
-
     rows = house.cycles()
     assert [weight(row, "shape") for row in rows] == sorted(weight(row, "shape") for row in rows)
     assert {(weight(row, "shape"), weight(row, "format")) for row in rows} == {(0.2, 0.24), (0.4, 0.04)}
@@ -46,5 +44,27 @@ def test_weights_are_changed_at_once_and_for_every_run_after(house: House) -> No
         (0.4, "conch reward weights --set shape=0.4 format=0.04"),
         (0.2, "conch run"),
     ]
-    assert "rewards.weights names shape, which nothing scores" in refused
-    assert "conch reward weights --reset" in refused
+
+
+def test_a_weight_whose_rule_is_not_there_is_set_aside_until_it_is(house: Any) -> None:
+    """The run says so and shows it, the others grow in proportion, and with its rule the weight is in force again."""
+    file = house.directory / "rules.py"
+    file.write_text(RULE)
+    house.conch("init", "--workspace", str(house.workspace))
+    house.conch("reward", "weights", "--set", "shape=0.3", "format=0.14", "--rules", str(file))
+    live = house.begin("--script", house.endless())
+    live.recorded(1)
+    [shown] = house.status()["set_aside"]
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0, live.told()
+    [back] = house.run("--cycles", "1", "--script", house.endless(), "--rules", str(file)).rows
+    house.conch("reward", "weights", "--set", "shape=0")
+    [without] = house.run("--cycles", "1", "--script", house.endless()).rows
+
+    assert shown["origin"] == "rewards.weights.shape"
+    assert f"set aside: rewards.weights.shape: {shown['why']}" in live.said
+    assert "nothing scores shape; the other weights share its 0.3" in shown["why"]
+    assert math.isclose(weight(live.rows[0], "format"), 0.2)
+    assert weight(live.rows[0], "shape") is None
+    assert (weight(back, "shape"), weight(back, "format")) == (0.3, 0.14)
+    assert math.isclose(weight(without, "format"), 0.2)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from conch.cli.common import CommonOptions, emit, open_bus, say, table
+from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON
 from conch.cli.people_facts import agent_named, names_in
-from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
-from conch.consumer import asked_weights, expected_parts, report_weights, weights_in_force
+from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
+from conch.consumer import asked_weights, expected_parts, report_weights, set_aside_weights, weights_in_force
 from conch.consumer.plugins import Discovery, discover, reserved, rules_of
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
-from conch.rewards import weights_version
+from conch.rewards import absent_weights, weights_version
 from conch.rules import sums_to_one
 from conch.run_info import RunInfo
 from conch.text import instead
@@ -38,7 +38,10 @@ Given = Annotated[
     Parameter(name="--set", negative="", consume_multiple=True, help="NAME=WEIGHT, several; the others keep theirs."),
 ]
 Reset = Annotated[bool, Parameter(negative="", help="Every part the weight that it asks for: no table of your own.")]
-Rules = Annotated[list[Path] | None, Parameter(help="Python file of rules that the next run has, without a run.")]
+Rules = Annotated[
+    list[Path] | None,
+    Parameter(consume_multiple=True, help="Python file of rules that the next run has, without a run; several."),
+]
 Agent = Annotated[str | None, Parameter(name="--agent", help="This agent alone, until the next start.")]
 
 
@@ -73,13 +76,16 @@ async def weights(
         numbers = _numbers(set_ or ())
         _refuse_unpayable(settings, found, in_force, numbers)
         wanted = None if reset else changed(settings, found, in_force if run is not None else None, numbers)
-        parts = expected_parts(_with(settings, wanted), found)
+        after = _with(settings, wanted)
+        parts = expected_parts(after, found)
         if file is not None:
             from conch.config import write_weights
 
             write_weights(file, wanted)
         told = await report_weights(bus, agents, parts, why)
     _done(common, parts, told, why, _lasting(file, settings, reset=reset), file, begun=bool(agents))
+    for name, weight in set_aside_weights(after, found).items():
+        warn(f"{name} is set aside with its weight {weight:g} in the table: nothing scores it; --rules names its file")
 
 
 def agents_of(home: Home, settings: Settings) -> list[str]:
@@ -140,33 +146,48 @@ def changed(
 ) -> dict[str, float]:
     """The table with what is given; the others keep the weight in force, or that the next run would give them.
 
-    A part that is new to a table of one's own has the weight 0 there. Raises UsageError where they do not sum to 1.
+    A part that is new to a table of one's own has the weight 0 there. A weight whose rule is not there stays in the
+    table, and the others have their share beside it. Given is only that such weights become 0: the others grow to the
+    sum 1 in proportion. Raises UsageError where they do not sum to 1.
     """
     asked = asked_weights(settings, found)
+    absent = absent_weights(settings.rewards.weights, asked)
     base = dict.fromkeys((*BUILTIN_WEIGHTS, *asked), 0.0) | _before(settings, found, in_force)
-    wanted = {name: round(weight, DIGITS) for name, weight in {**base, **given}.items()}
+    if in_force is not None:
+        share = 1 - math.fsum(absent.values())
+        base = {name: weight * share for name, weight in base.items() if name not in absent} | absent
+    whole = {**base, **given}
+    if given and not any(given.values()) and not set(given) & {*BUILTIN_COMPONENTS, *asked}:
+        whole = {name: weight / (math.fsum(whole.values()) or 1.0) for name, weight in whole.items()}
+    wanted = {name: round(weight, DIGITS) for name, weight in whole.items()}
     if not sums_to_one(wanted):
         raise UsageError(_wrong_sum(wanted))
     return {name: weight for name, weight in wanted.items() if weight or name not in WATCHED_COMPONENTS}
 
 
 def _refuse_unpayable(
-    settings: Settings, found: Discovery, in_force: WeightsSet | None, names: Collection[str]
+    settings: Settings, found: Discovery, in_force: WeightsSet | None, given: Mapping[str, float]
 ) -> None:
-    """Raises UsageError for a name that can be given no weight: why, and what can."""
+    """Raises UsageError for a name that can be given no weight: why, and what can.
+
+    A component whose rule is not there can be given the weight 0, where it had one.
+    """
     known = {*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, *asked_weights(settings, found)}
-    in_set = {part.component for part in in_force.parts} if in_force is not None else set()
-    for name in sorted(set(names) - known):
+    had = {*(settings.rewards.weights or ()), *(part.component for part in (in_force.parts if in_force else ()))}
+    for name in sorted(set(given) - known):
         if name == "ethical" and not settings.constitution.gate:
             raise UsageError(f"--set {name}: with constitution.gate off it is watched, it takes no weight")
         if name in BEARING:
             raise UsageError(f"--set {name}: {name} is a {BEARING[name]}: it bears on the total without a weight")
-        if name in in_set:
-            why = f"{name} is in the set in force, but nothing here scores it now"
-            raise UsageError(f"--set {name}: {why}: name its file with --rules")
+        if name in had and not given[name]:
+            continue
+        if name in had:
+            why = f"{name} has a weight, but nothing here scores it now"
+            raise UsageError(f"--set {name}: {why}: name its file with --rules, or set it to 0")
         advice = instead(name, known - _held_out(settings, found))
         raise UsageError(
-            f"--set {name}: nothing scores it that can be paid; {advice} (--rules names the file of a rule)"
+            f"--set {name}: nothing scores it that can be paid; {advice} (--rules names the file of a rule; what a "
+            "program of yours scores is declared under rewards.parts in conch.yaml)"
         )
 
 

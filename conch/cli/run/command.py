@@ -43,7 +43,8 @@ def run(
     script: Annotated[Path | None, Parameter(help="File of replies for the scripted mind.")] = None,
     seed: Annotated[int | None, Parameter(help="Seed of everything that is drawn.")] = None,
     rules: Annotated[
-        list[Path] | None, Parameter(help="Python file of @rule and @consumer plug-ins; repeatable.")
+        list[Path] | None,
+        Parameter(consume_multiple=True, help="Python file of @rule and @consumer plug-ins; several, and repeatable."),
     ] = None,
     reload: Annotated[bool, Parameter(negative="", help="Take up changes of the --rules files while it runs.")] = False,
     without: Annotated[

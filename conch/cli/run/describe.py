@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Container, Sequence
 from pathlib import Path
 
 from conch.bus import LISTENER, Access, MqttListener
 from conch.cli.run.output import RunOutput
 from conch.config import BusSettings, Settings, masked
+from conch.consumer import set_aside_weights
 from conch.consumer.plugins import Discovery
 from conch.home import Home
-from conch.run_info import BusLocation
-from conch.views import UNSEEN
+from conch.run_info import BusLocation, SetAsidePlugin
+from conch.text import safe_text
+from conch.views import UNSEEN, signed
+
+SHOWN = 5
+"""Goals that the start of a run names."""
+STATEMENT = 72
+"""Characters of a goal's statement there."""
 
 
 def introduce(
@@ -37,6 +46,45 @@ def introduce(
         run_output.tell(f"part {name} ({weighs}) from outside, scored by {part.scorer or name}")
 
 
+def explain(run_output: RunOutput, home: Home, workspace: Path, goals: Sequence[str]) -> None:
+    """Tell a person at a terminal what the agent works on: the workspace, and its open goals."""
+    from conch.workspace import is_made
+
+    if not run_output.explains:
+        return
+    is_sample = (workspace / "tidepool").is_dir() and is_made(home, workspace)
+    what = (
+        "the sample project, notes about rock pools and a small program" if is_sample else "the files in the workspace"
+    )
+    count = "1 goal" if len(goals) == 1 else f"{len(goals)} goals"
+    run_output.tell(f"it works on {what}, with {count if goals else 'no goal (conch goal add)'}{':' if goals else ''}")
+    for statement in goals[:SHOWN]:
+        run_output.tell(f"  - {cut_words(statement)}")
+    if len(goals) > SHOWN:
+        run_output.tell(f"  and {len(goals) - SHOWN} more (conch goal list)")
+
+
+def summarize(run_output: RunOutput, home: Home, goals: int, *, has_page: bool) -> None:
+    """Tell a person at a terminal what the run came to, and where to look. `goals`: how many were open at its start."""
+    totals = run_output.totals
+    if not run_output.explains or not totals:
+        return
+    cycles = "1 cycle" if len(totals) == 1 else f"{len(totals)} cycles"
+    of = f" of {goals}" if goals else ""
+    mean = signed(math.fsum(totals) / len(totals))
+    run_output.tell(f"{cycles} · mean total {mean} · goals reached {len(run_output.reached)}{of}")
+    named = "" if home.path == Home.at(None).path else f" --home {shlex.quote(str(home.path))}"
+    page = f" · conch ui{named} (the page)" if has_page else ""
+    run_output.tell(f"look at it: conch status{named}{page}")
+    run_output.tell(f"home {home.path}")
+
+
+def cut_words(statement: str) -> str:
+    """The statement in one line of at most STATEMENT characters."""
+    line = safe_text(statement, one_line=True)
+    return line if len(line) <= STATEMENT else f"{line[: STATEMENT - 1]}…"
+
+
 def _weighs(settings: Settings, name: str, asked: float) -> str:
     """A table of weights decides for all."""
     table = settings.rewards.weights
@@ -55,8 +103,23 @@ def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) 
     """The rules with what they weigh, and what was set aside."""
     for rule in found.rules:
         run_output.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
-    for broken in found.broken:
-        run_output.warn(f"set aside: {broken.origin}: {broken.why}")
+    for one in set_aside(settings, found):
+        run_output.warn(f"set aside: {one.origin}: {one.why}")
+
+
+def set_aside(settings: Settings, found: Discovery) -> tuple[SetAsidePlugin, ...]:
+    """The plug-ins that could not be used, and the weights of `rewards.weights` whose rules are not there."""
+    weights = set_aside_weights(settings, found)
+    return (
+        *(SetAsidePlugin(origin=broken.origin, why=broken.why) for broken in found.broken),
+        *(
+            SetAsidePlugin(
+                origin=f"rewards.weights.{name}",
+                why=f"nothing scores {name}; the other weights share its {weight:g} until its rule is there (--rules)",
+            )
+            for name, weight in weights.items()
+        ),
+    )
 
 
 def address(access: Access, *, embedded: bool) -> BusLocation:
@@ -74,6 +137,7 @@ def for_plugins(settings: Settings) -> Settings:
         bus=BusSettings(durability=settings.bus.durability),
         rewards=settings.rewards.model_copy(update={"judges": {}}),
         constitution=settings.constitution,
+        consumers=settings.consumers,
         watch=settings.watch,
         needs=settings.needs,
         log=settings.log,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from conch.bus import Bus
-from conch.cli.common import emit, say, warn
+from conch.cli.common import emit, say, tell, warn, wrapped
 from conch.log import get_logger
 from conch.text import safe_text
 
@@ -21,6 +23,8 @@ log = get_logger(__name__)
 
 MOMENT = 0.3
 """Seconds in which agents with the same message are gathered."""
+WHY = 200
+"""Characters of the reason why a component could not be scored."""
 
 
 class RunOutput:
@@ -33,6 +37,14 @@ class RunOutput:
         """(state, why) -> the agents that reported it in this moment."""
         self._recorded: dict[str, int] = {}
         """The last cycle of each agent that was recorded in this run."""
+        self.explains = sys.stdout.isatty() and not as_json
+        """Whether a person reads along at a terminal: columns get names, and the end a summary."""
+        self.totals: list[float] = []
+        """The total of each cycle that was printed, as it was first recorded."""
+        self.reached: list[str] = []
+        """The statements of the goals that were reached."""
+        self._failed: set[str] = set()
+        """Components that could not be scored, and of which that was said."""
         self._at = 0
         """Stream sequence up to which experiences and alarms were printed."""
         self._news = asyncio.Event()
@@ -43,10 +55,12 @@ class RunOutput:
 
     def tell(self, text: str) -> None:
         """A line about the run itself: beside the rows with --json."""
-        self._write(warn if self._json else say, text)
+        self._write(warn if self._json else tell if self.explains else say, text)
 
     def warn(self, text: str) -> None:
         """A line on stderr."""
+        if self.explains:
+            text = "\n".join(wrapped(safe_text(text), get_terminal_size().columns))
         self._write(warn, text)
 
     def state(self, agent: str, state: str, why: str) -> None:
@@ -65,11 +79,12 @@ class RunOutput:
             self.warn(f"{agents[0]}{others}: {state}: {why}")
 
     async def cycles(self, bus: Bus, after: int) -> None:
-        """Print a line for every experience when it is first recorded and for every alarm; never returns."""
-        from conch_schemas import AlarmRaised, ExperienceRecorded, decode, subject_filter
+        """Print a line for every experience when it is first recorded, for every goal that is reached and for every
+        alarm; never returns."""
+        from conch_schemas import AlarmRaised, ExperienceRecorded, GoalReached, decode, subject_filter
 
         one = "*" if self._width else next(iter(self._agents))
-        filters = [subject_filter(kind, one) for kind in (ExperienceRecorded, AlarmRaised)]
+        filters = [subject_filter(kind, one) for kind in (ExperienceRecorded, AlarmRaised, GoalReached)]
         async with bus.follow(filters, after=after) as reader:
             while True:
                 for delivery in await reader.get():
@@ -79,19 +94,43 @@ class RunOutput:
                             self._report_cycle(event)
                         elif isinstance(event, AlarmRaised) and event.agent in self._agents:
                             self.tell(safe_text(f"! {event.agent}: {event.what}", one_line=True))
+                        elif isinstance(event, GoalReached) and event.agent in self._agents:
+                            self.reached.append(event.statement)
+                            whose = f"{event.agent} reached the goal" if self._width else "goal reached"
+                            self.tell(safe_text(f"{whose}: {event.statement}", one_line=True))
                     self._at = delivery.seq
                     self._news.set()
 
     def _report_cycle(self, event: ExperienceRecorded) -> None:
-        from conch.views import cycle_line, cycle_row
+        from conch.views import cycle_row
 
         if event.revision == 1:
             self.cycle_told = time.monotonic()
-        if event.revision == 1 and self._json:
-            self._write(emit, cycle_row(event))
-        elif event.revision == 1:
-            self._write(say, cycle_line(event, self._width))
+            if self._json:
+                self._write(emit, cycle_row(event))
+            else:
+                self._write(say, self._line(event))
+            self.totals.append(event.total)
+            self._report_failed(event)
         self._recorded[event.agent] = max(event.cycle or 0, self._recorded.get(event.agent, 0))
+
+    def _line(self, event: ExperienceRecorded) -> str:
+        """The cycle in one line; at a terminal in columns, the first with their names above."""
+        from conch.views import cycle_columns, cycle_header, cycle_line
+
+        if not self.explains:
+            return cycle_line(event, self._width)
+        width = get_terminal_size().columns
+        header = "" if self.totals else f"{cycle_header(width, self._width)}\n"
+        return header + cycle_columns(event, width, self._width)
+
+    def _report_failed(self, event: ExperienceRecorded) -> None:
+        """Say of each component, once, that it could not be scored, and why."""
+        for score in event.scores:
+            if score.status in ("error", "timeout") and score.component not in self._failed:
+                self._failed.add(score.component)
+                why = safe_text(score.explanation, one_line=True)[:WHY] or score.status
+                self.warn(f"{score.component} could not be scored: {why} (conch reward show {score.component})")
 
     async def told(self, cycles: Mapping[str, int], upto: int) -> None:
         """Return when these cycles, by agent, are recorded and printed, and all events up to this sequence."""

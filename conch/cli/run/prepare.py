@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,14 @@ from conch.config import Settings, masked
 from conch.consumer.plugins import Discovery, builtin_names, looked_at, reserved, together
 from conch.errors import BusError, ConchError, ContractError, UsageError
 from conch.home import Home
+from conch.log import get_logger
 from conch.text import instead
 from conch.trusted import workspace_in
 
 if TYPE_CHECKING:
     from conch.experience import ExperienceReader, SqliteStore
+
+log = get_logger(__name__)
 
 
 def ready(home: Home, settings: Settings, common: CommonOptions, *, several: bool) -> Settings:
@@ -28,6 +32,7 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
     `several`: each agent furnishes a directory of its own in the workspace.
     """
     from conch.cli.init import make_home
+    from conch.workspace import record_made
 
     place = workspace_in(home, settings)
     if not home.config_file.exists() and common.config is None:
@@ -37,6 +42,8 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
     try:
         made = not place.exists()
         place.mkdir(parents=True, exist_ok=True)
+        if made:
+            record_made(home, place)
     except OSError as error:
         raise UsageError(
             f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
@@ -65,6 +72,34 @@ def refuse_judges(settings: Settings, home: Home, skipped: frozenset[str]) -> No
             from conch.judge import Judge
 
             Judge(name, settings, home.path)
+
+
+def read_only(home: Home, settings: Settings, workspaces: Sequence[Path]) -> str | None:
+    """The sentence that says that the embedded mind only reads in one of these directories; None: it may write in all
+    of them."""
+    from conch.workspace import is_made
+
+    if settings.mind.kind != "reflex" or settings.mind.reflex.writes:
+        return None
+    theirs = next((one for one in workspaces if one.exists() and not is_made(home, one)), None)
+    if theirs is None:
+        return None
+    return f"{theirs} is yours: the embedded mind only reads there (mind.reflex.writes: true lets it write)"
+
+
+async def open_goals(bus: Bus, agent: str, settings: Settings) -> list[str]:
+    """The statements of the agent's goals that are neither reached nor dropped, as the stream tells."""
+    from conch_schemas import GoalDropped, GoalReached, GoalSet, decode, subject_filter
+
+    found = {goal.id: goal.statement for goal in settings.goals}
+    async for delivery in bus.read([subject_filter(kind, agent) for kind in (GoalSet, GoalReached, GoalDropped)]):
+        with contextlib.suppress(ValueError):
+            event = decode(delivery.data)
+            if isinstance(event, GoalSet):
+                found[event.goal.id] = event.goal.statement
+            elif isinstance(event, GoalReached | GoalDropped):
+                found.pop(event.goal, None)
+    return list(found.values())
 
 
 async def without_strangers(
@@ -167,8 +202,11 @@ def _opened(store: Path) -> SqliteStore | None:
 
 
 async def set_weights(bus: Bus, identities: Sequence[AgentIdentity], settings: Settings, plugins: Discovery) -> None:
-    """Say which parts an experience of each agent waits for, where that is news. Raises ConfigError."""
-    from conch.consumer import expected_parts, report_weights
+    """Say which parts an experience of each agent waits for, where that is news. A weight whose rule is not there is
+    logged. Raises ConfigError."""
+    from conch.consumer import expected_parts, report_weights, set_aside_weights
 
+    for component, weight in set_aside_weights(settings, plugins).items():
+        log.warning("rewards.weight_set_aside", component=component, weight=weight)
     agents = {identity.name: identity.agentuid for identity in identities}
     await report_weights(bus, agents, expected_parts(settings, plugins), "conch run")

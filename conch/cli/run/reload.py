@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from conch.bus import Bus
 from conch.cli.common import CommonOptions
 from conch.cli.run.agents import AgentIdentity
+from conch.cli.run.describe import set_aside
 from conch.cli.run.output import RunOutput
 from conch.cli.run.prepare import set_weights
 from conch.config import Settings
@@ -73,13 +74,14 @@ async def taken_up(
         if found.broken:
             raise ContractError(found.broken[0].why)
         rewards = settings.rewards.model_copy(update={"weights": common.settings().rewards.weights})
-        await set_weights(bus, identities, settings.model_copy(update={"rewards": rewards}), plugins)
+        settings = settings.model_copy(update={"rewards": rewards})
+        await set_weights(bus, identities, settings, plugins)
     except ConchError as error:
         run_output.warn(f"{file} is not taken as it is now, what it was stays in force: {error}")
         return None
-    for broken in plugins.broken:
-        if broken.origin == file:
-            run_output.warn(f"set aside: {broken.origin}: {broken.why}")
+    for one in set_aside(settings, plugins):
+        if one.origin == file or one.origin.startswith("rewards."):
+            run_output.warn(f"set aside: {one.origin}: {one.why}")
     run_output.tell(f"{file} is in force as it is now: {words}")
     return merged, plugins
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 
 from conch.auth import called
-from conch.cli.run.describe import address
+from conch.cli.run.describe import address, set_aside
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import report_page
 from conch.cli.run.state import RunState
@@ -17,7 +17,7 @@ from conch.consumer.plugins import row_of
 from conch.errors import ConchError
 from conch.home import write_whole
 from conch.processes import ChildRecord, messages
-from conch.run_info import ProcessInfo, RunInfo, SetAsidePlugin
+from conch.run_info import ProcessInfo, RunInfo
 
 CONSUMERS = "consumers"
 """Name of the process of all consumers that come with Conch, and of /metrics."""
@@ -67,6 +67,10 @@ class ChildReports:
                     self._run_output.warn(watched.why)
                 elif watched.why.startswith(waits):
                     watched.why = ""
+            case messages.ConsumerFailing():
+                watched.fails(report.consumer, report.why)
+                how = f"fails at every event: {report.why}" if report.why else "handles events again"
+                self._run_output.warn(f"consumer {report.consumer} {how}")
             case messages.ConsumerDown() | messages.ConsumerBroke():
                 watched.why = report.why
                 how = "stays down" if isinstance(report, messages.ConsumerDown) else "broke"
@@ -104,5 +108,5 @@ def run_info(state: RunState) -> RunInfo:
             *(plugin.name for plugin in state.wanted_plugins()),
         ),
         rules=tuple(row_of(replace(rule, text=None)) for rule in state.found.rules),
-        set_aside=tuple(SetAsidePlugin(origin=broken.origin, why=broken.why) for broken in state.found.broken),
+        set_aside=set_aside(state.settings, state.found),
     )

@@ -11,12 +11,22 @@ from typing import Any
 from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
 from conch.cli.run.agents import AgentIdentity, members
-from conch.cli.run.describe import introduce, report_judges, report_plugins
+from conch.cli.run.describe import explain, introduce, report_judges, report_plugins, summarize
 from conch.cli.run.history import with_numbers
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import refuse_taken
 from conch.cli.run.pending import PendingScores
-from conch.cli.run.prepare import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
+from conch.cli.run.prepare import (
+    claim,
+    found,
+    open_goals,
+    read_only,
+    ready,
+    reconciled,
+    refuse_judges,
+    set_weights,
+    without_strangers,
+)
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.reports import CONSUMERS, ChildReports
 from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, shut_down
@@ -148,6 +158,10 @@ class ProcessTree:
                 listener,
                 embedded=embedded,
             )
+            goals = await open_goals(bus, state.agents[0], state.settings)
+            explain(self._run_output, state.home, state.workspaces[0], goals)
+            if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
+                self._run_output.warn(sentence)
             report_judges(self._run_output, state.settings, state.skipped)
             report_plugins(self._run_output, state.settings, state.found)
             end = (await bus.state()).last
@@ -197,6 +211,12 @@ class ProcessTree:
             await cancel_and_wait(printing)
             if not printing.cancelled():
                 printing.result()
+            summarize(
+                self._run_output,
+                state.home,
+                len(goals) * len(state.agents),
+                has_page=state.settings.ui.enabled and PAGE not in state.skipped,
+            )
             if counted and state.failed:
                 raise next(iter(state.failed.values()))
 

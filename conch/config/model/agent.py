@@ -10,6 +10,13 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from conch.config.model.section import SettingsSection
 
 
+class ReflexSettings(SettingsSection):
+    """The embedded mind."""
+
+    writes: bool = False
+    """Whether it may change files in a workspace that Conch did not make; in one that Conch made it may."""
+
+
 class MindSettings(SettingsSection):
     """The mind, which thinks and decides."""
 
@@ -33,6 +40,8 @@ class MindSettings(SettingsSection):
     """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
     script: str | None = None
     """File of replies for the scripted mind, one per line."""
+    reflex: ReflexSettings = ReflexSettings()
+    """The embedded mind."""
 
 
 class CycleSettings(SettingsSection):

@@ -37,6 +37,13 @@ class StoreSettings(SettingsSection):
     """Retention in the store; the smaller of days and GiB applies."""
 
 
+class ConsumerSettings(SettingsSection):
+    """How consumers deal with events that they fail at."""
+
+    breaker: Annotated[int, Field(ge=0)] = 5
+    """Failed tries in a row with the same error, over two events, until its events become dead letters; 0: never."""
+
+
 class Settings(SettingsSection):
     """All settings."""
 
@@ -62,6 +69,8 @@ class Settings(SettingsSection):
     """How the agent measures what an act brought about."""
     constitution: ConstitutionSettings = ConstitutionSettings()
     """The constitution: seven principles that acts are scored by."""
+    consumers: ConsumerSettings = ConsumerSettings()
+    """How consumers deal with events that they fail at."""
     watch: WatchSettings = WatchSettings()
     """The watchers of the reward: windows and alarm bounds."""
     needs: NeedsSettings = NeedsSettings()

@@ -15,6 +15,7 @@ from dataclasses import fields
 from conch.bus import SharedSubscription
 from conch.consumer.group.membership import Membership
 from conch.consumer.group.position import ConsumerPosition, free, take_position
+from conch.consumer.runtime.breaker import ConsumerBreaker
 from conch.consumer.runtime.loop import ConsumerRuntime
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
@@ -31,8 +32,9 @@ HANDOVER_SECONDS = 0.1
 class SharedConsumer:
     """See `conch.consumer.services.Service`. Handles the partitions that fall to this worker."""
 
-    def __init__(self, spec: ConsumerSpec, members: Membership) -> None:
+    def __init__(self, spec: ConsumerSpec, members: Membership, breaker: ConsumerBreaker | None = None) -> None:
         self.spec, self.name = spec, spec.name
+        self._breaker = breaker
         self._members = members
         self._ended = ConsumerCounts()
         """The counts of runtimes that have ended."""
@@ -105,7 +107,9 @@ class SharedConsumer:
         if not consumer_position.floors:
             await over.wait()
             return
-        self.runtime = ConsumerRuntime(self._shared_events, self.spec, consumer_position=consumer_position)
+        self.runtime = ConsumerRuntime(
+            self._shared_events, self.spec, consumer_position=consumer_position, breaker=self._breaker
+        )
         try:
             await self.runtime.run(over)
         finally:

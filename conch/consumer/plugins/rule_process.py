@@ -149,15 +149,15 @@ class RuleWorker:
         """The score in an answer of the rule's process; the answer may be anything."""
         if isinstance(answer, RuleFailed):
             return self._score("error", why=answer.error)
-        value = answer.value if isinstance(answer, RuleAnswered) else None
+        value, why = (answer.value, answer.why) if isinstance(answer, RuleAnswered) else (None, "")
         if value is None:
-            return self._score("not_applicable", why="the rule says: not applicable")
+            return self._score("not_applicable", why=why or "the rule says: not applicable")
         low, high = self._rule.low, self._rule.high
         if isinstance(value, str) or not math.isfinite(value):
             return self._score("error", why=f"returned {value!r}, not a finite number or None")
         if not low <= value <= high:
             return self._score("error", why=f"returned {value!r}, outside its range {low:g}..{high:g}")
-        return self._score("scored", float(value))
+        return self._score("scored", float(value), why)
 
     def _score(self, status: Any, value: float | None = None, why: str = "") -> Score:
         return Score(

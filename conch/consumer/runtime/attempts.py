@@ -47,13 +47,15 @@ class Attempts:
     async def _try(self, agent_queue: AgentQueue, arrived: ReceivedEvent, event: Event) -> None:
         """Handle it, as often as it takes, or write its dead letter."""
         failed, agent_queue.failed = agent_queue.failed, None
-        tries, most, why = 1, self._spec.tries, ""
+        breaker = self._context.breaker
+        tries, most, why = 1, breaker.tries(self._spec.tries), breaker.why
         while tries <= most:
             try:
                 if failed is not None:
                     raise failed
                 await self.handle(agent_queue, event, arrived.seq)
                 self._context.log.debug("consumer.handled", fact=event.TYPE, seq=arrived.seq)
+                breaker.succeeded()
                 break
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 if isinstance(error, ContractViolationError):
@@ -61,6 +63,8 @@ class Attempts:
                 failed = None
                 why = await self.stumbled(error, arrived.seq, tries, most)
                 tries += 1
+                if breaker.is_open:
+                    most = min(most, tries - 1)
         else:
             held = agent_queue.held
             before = (
@@ -68,8 +72,9 @@ class Attempts:
                 if held is not None
                 else None
             )
+            breaker.gave_up()
             await self._context.ownership.ensure()
-            await self._context.output.give_up(arrived.delivery, why, most, before)
+            await self._context.output.give_up(arrived.delivery, why, tries - 1, before)
 
     async def stumbled(self, error: BaseException, seq: int, tries: int, most: int) -> str:
         """Count a try that failed, and wait for the next one; why it failed. Raises what is no failure of the
@@ -77,8 +82,10 @@ class Attempts:
         if isinstance(error, BusError | UnreadableStateError) or _cancelled(error):
             raise error
         self._context.tally.failures += 1
+        breaker = self._context.breaker
+        breaker.failed(error)
         why = f"{type(error).__name__}: {error}"
-        if tries < most:
+        if tries < most and not breaker.is_open:
             self._context.log.warning("consumer.retried", seq=seq, tries=tries, error=why)
             await asyncio.sleep(self._backoff.after(tries))
         return why

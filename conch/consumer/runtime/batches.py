@@ -39,9 +39,11 @@ class Batches:
         in_flight = InFlightBatch(arrivals[0].seq, list(taken), [])
         if taken and await self._failed(list(taken.values()), in_flight, self._spec.tries) is not None:
             for arrived, event in taken.values():
+                is_open = context.breaker.is_open
                 why = await self._failed([(arrived, event)], in_flight, 1)
                 if why is not None:
-                    await context.output.give_up(arrived.delivery, why, self._spec.tries)
+                    context.breaker.gave_up()
+                    await context.output.give_up(arrived.delivery, why, 0 if is_open else self._spec.tries)
         context.hot |= set(in_flight.ids)
         self._in_flight_batches.publish(in_flight)
 
@@ -49,14 +51,19 @@ class Batches:
         self, taken: Sequence[tuple[ReceivedEvent, Event]], in_flight: InFlightBatch, tries: int
     ) -> str | None:
         """Hand these to the consumer, at most `tries` times; why the last try failed, None when they are handled."""
-        why = None
-        for number in range(1, tries + 1):
+        breaker = self._context.breaker
+        most = breaker.tries(tries)
+        why = None if most else breaker.why
+        for number in range(1, most + 1):
+            if number > 1 and breaker.is_open:
+                break
             try:
                 facts = await awaited(self._spec.handle([event for _, event in taken]))
                 in_flight.messages += self._context.output.messages(facts)
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 why = await self._attempts.stumbled(error, taken[0][0].seq, number, tries)
             else:
+                breaker.succeeded()
                 self._context.tally.handled += len(taken)
                 for arrived, event in taken:
                     handling.set(event)

@@ -10,6 +10,7 @@ from typing import Any
 
 from conch.bus import ReceivedEvent, SharedSubscription, StreamState
 from conch.consumer.group.position import ConsumerPosition
+from conch.consumer.runtime.breaker import ConsumerBreaker
 from conch.consumer.runtime.output import ConsumerCounts, ConsumerOutput
 from conch.consumer.runtime.ownership import OwnershipCheck
 from conch.consumer.runtime.state import FoldState, load_state, save_state
@@ -45,8 +46,8 @@ class RuntimeContext:
     group: asyncio.TaskGroup
     """Owns every task of this run."""
 
-    def __init__(self, shared_events: SharedSubscription, spec: ConsumerSpec) -> None:
-        self.spec, self.tally = spec, ConsumerCounts()
+    def __init__(self, shared_events: SharedSubscription, spec: ConsumerSpec, breaker: ConsumerBreaker) -> None:
+        self.spec, self.tally, self.breaker = spec, ConsumerCounts(), breaker
         self.bus = shared_events.bus
         self.output = ConsumerOutput(shared_events, spec, self.tally)
         self.ownership = OwnershipCheck(spec.name)

@@ -39,6 +39,7 @@ class Inline:
                 or agent_queue.worker is not None
                 or agent_queue.free.locked()
                 or not arrived.is_event
+                or context.breaker.is_open
             ):
                 self._queues.enqueue(agent_queue, arrived)
                 continue
@@ -70,6 +71,7 @@ class Inline:
             in_flight.messages += context.output.messages(facts)
             agent_queue.held.state, agent_queue.held.seq = state, seq
         context.log.debug("consumer.handled", fact=event.TYPE, seq=seq)
+        context.breaker.succeeded()
         context.hot.add(event.id)
         in_flight.ids.append(event.id)
         context.tally.handled += 1

@@ -19,6 +19,7 @@ from conch.bus import ReceivedEvent, SharedSubscription, StreamSubscription
 from conch.consumer.group.position import EVERYTHING, ConsumerPosition, take_position
 from conch.consumer.runtime.attempts import Attempts
 from conch.consumer.runtime.batches import Batches
+from conch.consumer.runtime.breaker import ConsumerBreaker
 from conch.consumer.runtime.concurrent import Concurrent
 from conch.consumer.runtime.context import RuntimeContext
 from conch.consumer.runtime.dead_letters import answer_retry
@@ -30,7 +31,7 @@ from conch.consumer.runtime.snapshots import OvertakenError, Snapshots
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError
 from conch.log import get_logger
-from conch.retry import EVENT, Backoff
+from conch.retry import EVENT, Backoff, CircuitBreaker
 
 log = get_logger(__name__)
 
@@ -55,7 +56,8 @@ class Strategy(Protocol):
 class ConsumerRuntime:
     """Runs one consumer on a shared subscription, from its position.
 
-    `consumer_position` None: the position of all agents, taken over from its owner.
+    `consumer_position` None: the position of all agents, taken over from its owner. `breaker` None: an event gets all
+    its tries, however many before it failed.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class ConsumerRuntime:
         *,
         consumer_position: ConsumerPosition | None = None,
         backoff: Backoff = EVENT,
+        breaker: ConsumerBreaker | None = None,
     ) -> None:
-        self._context = context = RuntimeContext(shared_events, spec)
+        breaker = breaker or ConsumerBreaker(spec.name, CircuitBreaker(0))
+        self._context = context = RuntimeContext(shared_events, spec, breaker)
         self.spec, self.tally = spec, context.tally
         self._shared_events, self._bus = shared_events, shared_events.bus
         self._given = consumer_position

@@ -27,7 +27,7 @@ from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device_tools
-from conch.workspace import WorkspaceTemplate
+from conch.workspace import WorkspaceTemplate, is_made, record_made
 
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once; the others wait for a slot."""
@@ -129,7 +129,10 @@ class AgentFactory:
         mind = self._minds.get(settings.agent)
         if mind is None:
             decided = at.memory.decisions - begun.decisions
-            mind = self._given or self._made.make(seed=settings.seed, memory=own / "reflex.npz", decided=decided)
+            writes = settings.mind.reflex.writes or self._is_ours(workspace)
+            mind = self._given or self._made.make(
+                seed=settings.seed, memory=own / "reflex.npz", decided=decided, writes=writes
+            )
             self._minds[settings.agent] = mind
         notes = Notes(own / "notes.db", shelf=None if self._child.spec.alone else self._shelf)
         self._notes.append(notes)
@@ -158,13 +161,20 @@ class AgentFactory:
         self._meters.append(meter)
         return meter
 
+    def _is_ours(self, workspace: Path) -> bool:
+        """Whether Conch has made the workspace, or will: one of several agents that is missing or empty."""
+        if not self._child.spec.alone and not (workspace.exists() and any(workspace.iterdir())):
+            return True
+        return is_made(Home(self._child.home), workspace)
+
     async def _furnish(self, workspace: Path) -> None:
         """Fill a workspace that does not exist yet. Raises HomeError."""
         if self._copies is None:
             self._copies = self._tasks.start(asyncio.to_thread(WorkspaceTemplate.make), name="conch.agents.template")
         try:
             copies = await asyncio.shield(self._copies)
-            await asyncio.to_thread(copies.into, workspace)
+            if await asyncio.to_thread(copies.into, workspace):
+                record_made(Home(self._child.home), workspace)
         except OSError as error:
             raise HomeError(
                 f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"

@@ -8,7 +8,7 @@ from conch.consumer.plugins.replay_file import recorded_acts
 
 from example_rule import example_rule
 
-PAID = {"do_nothing": 1.0, "filesystem.write": 0.28, "filesystem.read": 0.99, "reflect": 0.71, "invalid": 0.92}
+PAID = {"do_nothing": 0.0, "filesystem.write": 0.28, "filesystem.read": 0.0, "reflect": 0.0, "invalid": 0.0}
 """By the skill of the act; these come first in the file, and what is recorded behind them is not looked at."""
 ACTS = recorded_acts(Path(__file__).with_name("actions.jsonl"))[: len(PAID)]
 

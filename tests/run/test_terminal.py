@@ -1,0 +1,76 @@
+"""A run as a person at a terminal sees it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from typing import Any
+
+from rich.cells import cell_len
+
+from tests.run.conftest import CONCH
+
+WIDTH = 80
+
+
+def seen(house: Any, *arguments: str) -> list[str]:
+    """The lines of a command at a terminal of 80 columns, which ends with status 0."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
+    process = subprocess.Popen(
+        [str(CONCH), *arguments, "--home", str(house.home)],
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=house.environment | {"TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    text = b""
+    try:
+        while piece := os.read(ours, 65536):
+            text += piece
+    except OSError:  # so a terminal's end is read on Linux
+        pass
+    os.close(ours)
+    assert process.wait(timeout=30) == 0, text
+    return text.decode().splitlines()
+
+
+def test_a_terminal_is_told_what_the_agent_works_on_and_what_the_run_came_to(make_house: Any) -> None:
+    """Sample project and goals at the start, names above the columns, a reached goal, a summary; in 80 columns."""
+    house = make_house(furnished=True)
+    script = house.script(
+        'TOOL: filesystem(operation="write", path="journal.md", content="Low water at six.")', "DO_NOTHING: resting"
+    )
+    (house.directory / "broken.py").write_text(
+        "from conch import rule\n@rule()\ndef broken(action):\n    return 1 / 0\n"
+    )
+
+    rules = str(house.directory / "broken.py")
+    lines = seen(house, "run", "--cycles", "2", "--interval", "0", "--script", script, "--rules", rules)
+
+    text = "\n".join(lines)
+    assert max(cell_len(line) for line in lines) <= WIDTH, text
+    assert "it works on the sample project, notes about rock pools" in text
+    assert "  - There is a journal.md." in lines
+    header = next(line for line in lines if line.startswith("cycle  need"))
+    assert header.split() == ["cycle", "need", "action", "outcome", "total", "ms", "scored"]
+    rows = [line for line in lines if re.match(r" {4}\d  ", line)]
+    assert [row[header.index("outcome") :].split()[0] for row in rows] == ["success", "none"]
+    assert "goal reached: There is a journal.md." in lines
+    assert text.count("broken could not be scored: ZeroDivisionError") == 1
+    assert re.search(r"^2 cycles · mean total [+-]\d\.\d{3} · goals reached 1 of 5$", text, re.MULTILINE)
+    assert "look at it: conch status --home" in text
+    assert len(lines) < 30, text
+
+
+def test_without_goals_a_terminal_is_told_how_to_set_one(house: Any) -> None:
+    """In a directory of a person's own there are none, and its files are what the agent works on."""
+    place = ["--workspace", str(house.workspace), "--without", "dashboard"]
+
+    text = "\n".join(seen(house, "run", "--cycles", "1", "--interval", "0", "--script", house.endless(), *place))
+
+    assert "it works on the files in the workspace, with no goal (conch goal add)" in text
+    assert "conch ui" not in text

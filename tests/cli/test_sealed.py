@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +21,10 @@ from conch.home import Home
 from conch.witness import GENESIS, CheckpointFile, SignedHead, Signer, key_file, mark_hash, public_key, signing_key
 from conch_schemas import Goal, GoalSet, Mark, MarkWitnessed, MessageReceived, source_of
 from tests.cli.test_verify import change
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import InProgress, Kept, Life, Publish
+    from tests.cli.test_reads import Command
 
 Printed = Callable[[], str]
 NOW = datetime(2026, 11, 20, 14, tzinfo=UTC)
@@ -69,7 +73,7 @@ def swapped(table: str, column: str, old: str, new: str) -> str:
     ],
 )
 async def test_what_was_sealed_and_is_not_so_any_more_is_named(
-    filled: Any, home: Home, common: CommonOptions, printed: Printed, sql: str, says: str
+    filled: Life, home: Home, common: CommonOptions, printed: Printed, sql: str, says: str
 ) -> None:
     """Each altered or deleted row is found, with its fact and the mark that seals it; exit status 4."""
     change(home, sql)
@@ -82,7 +86,7 @@ async def test_what_was_sealed_and_is_not_so_any_more_is_named(
 
 
 async def test_one_byte_of_any_sealed_body_is_found(
-    filled: Any, home: Home, common: CommonOptions, printed: Printed
+    filled: Life, home: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """Every 97th byte of the act, the verdict and the mark, one at a time."""
     for table, column, where in (
@@ -108,7 +112,7 @@ async def test_one_byte_of_any_sealed_body_is_found(
 
 
 async def test_a_fact_that_was_said_twice_with_two_contents_is_explained(
-    life: Any, kept: Any, common: CommonOptions, printed: Printed
+    life: Life, kept: Kept, common: CommonOptions, printed: Printed
 ) -> None:
     """A scorer that was reset may score an act again under its version; the store keeps the first, both have marks."""
     facts = life.cycle(0)
@@ -123,9 +127,9 @@ async def test_a_fact_that_was_said_twice_with_two_contents_is_explained(
 
 
 async def test_marks_of_pruned_acts_are_reported_and_hold(
-    filled: Any,
-    life: Any,
-    kept: Any,
+    filled: Life,
+    life: Life,
+    kept: Kept,
     home: Home,
     common: CommonOptions,
     printed: Printed,
@@ -147,13 +151,13 @@ async def test_marks_of_pruned_acts_are_reported_and_hold(
 
 
 async def test_messages_and_goals_are_compared_with_the_stream(
-    filled: Any,
-    life: Any,
+    filled: Life,
+    life: Life,
     home: Home,
-    kept: Any,
+    kept: Kept,
     common: CommonOptions,
-    in_progress: Any,
-    publish: Any,
+    in_progress: InProgress,
+    publish: Publish,
     printed: Printed,
 ) -> None:
     """They are on the stream alone: the same event holds, another one under its id is found, a trimmed one is passed
@@ -180,7 +184,13 @@ async def test_messages_and_goals_are_compared_with_the_stream(
 
 
 async def test_a_mark_that_differs_from_the_one_on_the_stream_is_found(
-    filled: Any, life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
+    filled: Life,
+    life: Life,
+    home: Home,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """A chain whose hashes were made anew is told by the marks that the stream still has."""
     with SqliteStore(home.path / "store.db") as store:
@@ -217,7 +227,7 @@ def key(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def signed(filled: Any, home: Home, key: Path) -> Path:
+def signed(filled: Life, home: Home, key: Path) -> Path:
     """The file of checkpoints of a home whose chain was signed at its end."""
     with SqliteStore(home.path / "store.db") as store:
 
@@ -336,7 +346,7 @@ def test_a_key_file_that_holds_none_is_refused_in_a_sentence(tmp_path: Path, tex
     assert file.read_text() == text
 
 
-def test_a_named_key_that_is_not_there_is_a_usage_error(conch: Any, filled: Any, tmp_path: Path) -> None:
+def test_a_named_key_that_is_not_there_is_a_usage_error(conch: Command, filled: Life, tmp_path: Path) -> None:
     """Exit status 2, and the place where runs make theirs."""
     found = conch("mark", "verify", "--key", str(tmp_path / "none"))
 

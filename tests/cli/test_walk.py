@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,11 +15,14 @@ from conch.errors import HomeError, UsageError
 from conch.home import Home
 from conch.requests import Walks
 
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept, Life
+
 Printed = Callable[[], str]
 
 
 def test_a_walk_takes_the_marks_from_its_start_to_its_close(
-    filled: Any, life: Any, kept: Any, home: Home, common: CommonOptions, printed: Printed
+    filled: Life, life: Life, kept: Kept, home: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """Neither those before nor those behind; its trace has the acts' totals, discounted."""
     walk.start("Read the parser.", common=common)
@@ -41,7 +44,7 @@ def test_a_walk_takes_the_marks_from_its_start_to_its_close(
 
 
 def test_a_paused_walk_takes_no_marks(
-    filled: Any, life: Any, kept: Any, common: CommonOptions, printed: Printed
+    filled: Life, life: Life, kept: Kept, common: CommonOptions, printed: Printed
 ) -> None:
     """Those in between are not its own, also after it goes on."""
     walk.start("Read.", common=common)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,11 @@ from conch.consumer.runtime.breaker import ConsumerBreaker
 from conch.processes import ConsumerFailing, ConsumerReport
 from conch.retry import Backoff, CircuitBreaker
 from conch_schemas import ActionTaken, ConsumerFailed
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.conftest import MakeAct, Until
+    from tests.consumer.conftest import Facts, Publish
 
 
 class Patient:
@@ -41,7 +46,7 @@ class Patient:
 
 @pytest.mark.parametrize("how", ["one by one", "side by side", "batches"])
 async def test_a_consumer_that_fails_at_every_event_is_tried_now_and_then_until_it_recovers(
-    how: str, bus: Any, act: Any, publish: Any, facts: Any, until: Any
+    how: str, bus: Bus, act: MakeAct, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """Open, events become dead letters without a try; after the wait one is tried, and with a success all go on."""
     patient = Patient(how)
@@ -78,7 +83,7 @@ async def test_a_consumer_that_fails_at_every_event_is_tried_now_and_then_until_
 
 
 async def test_one_event_that_fails_does_not_open_the_breaker(
-    bus: Any, act: Any, publish: Any, facts: Any, until: Any
+    bus: Bus, act: MakeAct, publish: Publish, facts: Facts, until: Until
 ) -> None:
     """It becomes a dead letter after all its tries, and the event after it is handled."""
     patient = Patient("one by one")

@@ -72,7 +72,7 @@ async def test_a_value_in_its_range_is_scored(worker: Make, act: MakeAct) -> Non
     ],
 )
 async def test_a_rule_says_a_truth_value_or_a_value_with_its_reason(
-    body: str, value: float, why: str, worker: Make, act: Any
+    body: str, value: float, why: str, worker: Make, act: MakeAct
 ) -> None:
     """True is 1, False is 0; the reason is the score's explanation, as safe text of one line."""
     score = await worker(body).score(act(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,17 +23,20 @@ from conch_schemas import (
     subject_of,
 )
 
+if TYPE_CHECKING:
+    from tests.cycle.conftest import CrashingBus, Life
+
 TEXT = "\n".join(f"The limpet of pool {word} holds its place." for word in "abcdefghij") + "\n"
 
 
 @pytest.fixture
-def measured(life: Any, tmp_path: Path) -> Any:
+def measured(life: Life, tmp_path: Path) -> Life:
     """An agent whose acts are measured."""
     life.measures(tmp_path / "known.db")
     return life
 
 
-async def effects(life: Any, *replies: str) -> Sequence[MeasuredEffect]:
+async def effects(life: Life, *replies: str) -> Sequence[MeasuredEffect]:
     """The effects of acts that follow each other; each reply is an action."""
     begun = len(life.effects())
     life.mind.decides = lambda situation: replies[situation.cycle - begun]
@@ -59,14 +62,14 @@ def kinds(found: Sequence[MeasuredEffect]) -> list[str]:
     return [effect.kind for effect in found]
 
 
-async def test_an_agent_that_does_not_measure_leaves_the_block_out(life: Any) -> None:
+async def test_an_agent_that_does_not_measure_leaves_the_block_out(life: Life) -> None:
     """Its acts are scored by the rules for acts without a block."""
     await life.run(1)
 
     assert life.effects() == [None]
 
 
-async def test_a_file_informs_once(measured: Any) -> None:
+async def test_a_file_informs_once(measured: Life) -> None:
     """The first reading shows all its lines; the second none that is unseen. Neither is a change."""
     (measured.workspace / "a.md").write_text(TEXT)
     first, second = await effects(measured, read("a.md"), read("./a.md"))
@@ -77,7 +80,7 @@ async def test_a_file_informs_once(measured: Any) -> None:
     assert first.paths == second.paths == ()
 
 
-async def test_five_unseen_lines_or_the_last_of_a_file_inform(measured: Any) -> None:
+async def test_five_unseen_lines_or_the_last_of_a_file_inform(measured: Life) -> None:
     """Four lines that a search found are too few, four more too, unless the file has no other."""
     (measured.workspace / "a.md").write_text(
         "".join(f"{kind} of pool {n}\n" for kind in ("kelp", "crab") for n in "1234")
@@ -89,7 +92,7 @@ async def test_five_unseen_lines_or_the_last_of_a_file_inform(measured: Any) -> 
     assert (last.kind, last.information.new, last.information.finished_file) == ("information", 4, True)
 
 
-async def test_what_the_agent_wrote_is_no_information(measured: Any) -> None:
+async def test_what_the_agent_wrote_is_no_information(measured: Life) -> None:
     """Neither by a tool, nor in a note, nor by a command whose text stands in no argument."""
     made = "for n in 1 2 3 4 5 6; do echo pool $n holds $((n * 7)) limpets; done > b.md"
     (measured.workspace / "c.md").write_text("seaweed\n")
@@ -107,7 +110,7 @@ async def test_what_the_agent_wrote_is_no_information(measured: Any) -> None:
     assert kinds(again) == ["none", "none", "none"]
 
 
-async def test_programs_inform_three_times_in_fifty_acts(measured: Any) -> None:
+async def test_programs_inform_three_times_in_fifty_acts(measured: Life) -> None:
     """The output of commands and listings is limited; files that a tool reads are not."""
     measured.configured(effects={"program_window": 6})
     loop = "for n in 1 2 3 4 5; do echo {} $n; done"
@@ -120,7 +123,7 @@ async def test_programs_inform_three_times_in_fifty_acts(measured: Any) -> None:
     assert kinds(found) == ["information"] * 3 + ["none"] + ["information"] * 3
 
 
-async def test_a_tools_words_about_its_own_act_inform_nobody(measured: Any) -> None:
+async def test_a_tools_words_about_its_own_act_inform_nobody(measured: Life) -> None:
     """What `write`, `info` and `notes` say has no lines that count."""
     ask = 'TOOL: filesystem(operation="info", path=".")'
     found = await effects(measured, ask, 'TOOL: notes(operation="recall", text="tide")')
@@ -128,7 +131,7 @@ async def test_a_tools_words_about_its_own_act_inform_nobody(measured: Any) -> N
     assert [(effect.kind, effect.information.lines) for effect in found] == [("none", 0), ("none", 0)]
 
 
-async def test_a_tool_that_reads_the_world_informs(measured: Any) -> None:
+async def test_a_tool_that_reads_the_world_informs(measured: Life) -> None:
     """Of a tool of a user's own, the declared effect tells; it may bring information at any time."""
 
     @tool(effects="world")
@@ -142,7 +145,7 @@ async def test_a_tool_that_reads_the_world_informs(measured: Any) -> None:
     assert kinds(found) == ["information"] * 5
 
 
-async def test_a_tool_that_lies_about_reading_is_measured(measured: Any) -> None:
+async def test_a_tool_that_lies_about_reading_is_measured(measured: Life) -> None:
     """A tool of a user's own that declares `read` and writes has changed the workspace."""
     workspace = measured.workspace
 
@@ -158,7 +161,7 @@ async def test_a_tool_that_lies_about_reading_is_measured(measured: Any) -> None
     assert (found.kind, found.paths) == ("change", ("made.md",))
 
 
-async def test_a_failed_command_that_changed_nothing_is_no_change(measured: Any) -> None:
+async def test_a_failed_command_that_changed_nothing_is_no_change(measured: Life) -> None:
     """A cache that a program keeps for itself is no change of the workspace either."""
     nothing, cache, touched = await effects(
         measured, shell("exit 3"), shell("mkdir __pycache__; echo x > __pycache__/x.pyc"), shell("touch x; exit 1")
@@ -167,7 +170,7 @@ async def test_a_failed_command_that_changed_nothing_is_no_change(measured: Any)
     assert (nothing.paths, cache.paths, touched.paths) == ((), (), ("x",))
 
 
-async def test_copies_moves_and_removals_are_no_change(measured: Any) -> None:
+async def test_copies_moves_and_removals_are_no_change(measured: Life) -> None:
     """Only a line that is new to the workspace counts; the lines themselves are counted as they went."""
     (measured.workspace / "a.md").write_text(TEXT)
     copied, moved, cut, edited = await effects(
@@ -184,7 +187,7 @@ async def test_copies_moves_and_removals_are_no_change(measured: Any) -> None:
     assert (cut.lines.removed, edited.lines.new, edited.lines.removed) == (6, 10, 10)
 
 
-async def test_filling_ends_after_twenty_acts(measured: Any) -> None:
+async def test_filling_ends_after_twenty_acts(measured: Life) -> None:
     """Changes are idle from then on, with rests between them too, until others change the workspace."""
     measured.configured(effects={"run_length": 3})
     fill = [write("a.md", f"a fresh line of {word}") for word in ("one", "two", "three", "four", "five")]
@@ -196,7 +199,7 @@ async def test_filling_ends_after_twenty_acts(measured: Any) -> None:
     assert (after.kind, after.paths) == ("change", ("a.md",))
 
 
-async def test_progress_ends_a_run_of_filling(measured: Any) -> None:
+async def test_progress_ends_a_run_of_filling(measured: Life) -> None:
     """A new best measure of a goal makes changes count again, and is progress itself however the run stands."""
     measured.configured(
         effects={"run_length": 1}, goals=(Goal(id="g", statement="g", check=FileCheck(path="g", contains=("x", "y"))),)
@@ -208,7 +211,7 @@ async def test_progress_ends_a_run_of_filling(measured: Any) -> None:
     assert kinds(found) == ["change", "none", "progress", "change"]
 
 
-async def test_noise_neither_informs_nor_changes(measured: Any) -> None:
+async def test_noise_neither_informs_nor_changes(measured: Life) -> None:
     """Random letters in a script that the agent has read; a script that it has not read is no noise."""
     for n in range(16):
         (measured.workspace / f"book{n}").write_text(f"{n} ".join(TEXT.splitlines()) + f"\nThe harbour of {n}.")
@@ -227,7 +230,7 @@ async def test_noise_neither_informs_nor_changes(measured: Any) -> None:
     assert (line.kind, line.noise) == ("change", False)
 
 
-async def test_an_answer_comes_before_all_else(measured: Any) -> None:
+async def test_an_answer_comes_before_all_else(measured: Life) -> None:
     """A message answered is the effect; its lines and its topic are new."""
     await tell(measured, "m1", "When does the tide fall in the harbour?")
     answered, again = await effects(
@@ -246,7 +249,7 @@ async def tell(life: Any, id: str, text: str) -> None:
     life.journal.last = number
 
 
-async def test_a_topic_is_new_once(measured: Any) -> None:
+async def test_a_topic_is_new_once(measured: Life) -> None:
     """A second message with the same words is none; neither is the first one after a restart."""
     await tell(measured, "m1", "When does the tide fall in the harbour?")
     await effects(measured, "DO_NOTHING: waiting")
@@ -258,7 +261,7 @@ async def test_a_topic_is_new_once(measured: Any) -> None:
     assert (again.need_events, other.need_events) == ((), ("new_topic",))
 
 
-async def test_a_lesson_is_drawn_from_two_acts(measured: Any) -> None:
+async def test_a_lesson_is_drawn_from_two_acts(measured: Life) -> None:
     """A note with words of two outputs is learned; one of a single output, or the same note again, is not."""
     (measured.workspace / "a").write_text("limpets graze slowly over granite\n")
     (measured.workspace / "b").write_text("urchins prefer kelp forests below\n")
@@ -275,7 +278,7 @@ async def test_a_lesson_is_drawn_from_two_acts(measured: Any) -> None:
     assert [effect.need_events for effect in found[2:]] == [(), ("learned_something",), ()]
 
 
-async def test_a_check_counts_once_until_the_workspace_changes(measured: Any) -> None:
+async def test_a_check_counts_once_until_the_workspace_changes(measured: Life) -> None:
     """A goal's own check and a test program, by whichever options; a program that was not found did not run."""
     measured.configured(goals=(Goal(id="g", statement="g", check=CommandCheck(command="test -e done")),))
     (measured.workspace / "Makefile").write_text("test:\n\t@false\n")
@@ -297,7 +300,7 @@ async def test_a_check_counts_once_until_the_workspace_changes(measured: Any) ->
     assert runs[4:] == [[(None, True, True)], [(None, True, False)], [(None, False, True)], []]
 
 
-async def test_a_problem_is_novel_where_the_agents_own_try_failed(measured: Any) -> None:
+async def test_a_problem_is_novel_where_the_agents_own_try_failed(measured: Life) -> None:
     """A try changed the check's measure or ran the check; an act beside it is none (ruling 7)."""
     check = CommandCheck(command="grep -q tide x")
     measured.configured(goals=(Goal(id="g", statement="g", check=check),))
@@ -307,7 +310,7 @@ async def test_a_problem_is_novel_where_the_agents_own_try_failed(measured: Any)
     assert found == [("neutral", False), ("neutral", False), ("achieved", True)]
 
 
-async def test_a_measure_that_moved_and_failed_is_a_try(measured: Any) -> None:
+async def test_a_measure_that_moved_and_failed_is_a_try(measured: Life) -> None:
     """Half of it, then all of it: a problem solved. All at once: none."""
     whole = FileCheck(path="x", contains=("tide", "moon"))
     measured.configured(
@@ -319,7 +322,7 @@ async def test_a_measure_that_moved_and_failed_is_a_try(measured: Any) -> None:
     assert found == {("g", "partial"): False, ("h", "achieved"): False, ("g", "achieved"): True}
 
 
-async def test_small_rises_add_up_to_progress(measured: Any) -> None:
+async def test_small_rises_add_up_to_progress(measured: Life) -> None:
     """A rise of less than 0.05 is neutral and leaves the best as it was, so that the next one counts from there."""
     parts = tuple(f"<{n}>" for n in range(40))
     measured.configured(goals=(Goal(id="g", statement="g", check=FileCheck(path="x", contains=parts)),))
@@ -330,7 +333,7 @@ async def test_small_rises_add_up_to_progress(measured: Any) -> None:
     assert kinds(found) == ["change", "progress", "change", "progress"]
 
 
-async def test_what_goals_checks_write_is_no_change_from_outside(measured: Any) -> None:
+async def test_what_goals_checks_write_is_no_change_from_outside(measured: Life) -> None:
     """A check that leaves files behind does not make filling count again."""
     check = CommandCheck(command="date +%N > report; false")
     measured.configured(effects={"run_length": 1}, goals=(Goal(id="g", statement="g", check=check),))
@@ -340,7 +343,7 @@ async def test_what_goals_checks_write_is_no_change_from_outside(measured: Any) 
     assert found[1].paths == ("a",)
 
 
-async def test_a_change_while_the_agent_was_away_is_from_outside(measured: Any) -> None:
+async def test_a_change_while_the_agent_was_away_is_from_outside(measured: Life) -> None:
     """Each run of `effects` is a process of its own: what it finds changed makes changes count again."""
     measured.configured(effects={"run_length": 1})
     await effects(measured, write("a", "first line"))
@@ -351,7 +354,7 @@ async def test_a_change_while_the_agent_was_away_is_from_outside(measured: Any) 
     assert (idle.kind, counts.kind) == ("none", "change")
 
 
-async def test_a_path_outside_the_workspace_is_blocked(measured: Any) -> None:
+async def test_a_path_outside_the_workspace_is_blocked(measured: Life) -> None:
     """By each operation that takes one, and nothing is measured of it."""
     operations = ("read", "list", "exists", "info", "delete", "mkdir", "grep", "glob", "write")
     calls = [f'TOOL: filesystem(operation="{name}", path="../x", content="new", pattern="x")' for name in operations]
@@ -361,7 +364,7 @@ async def test_a_path_outside_the_workspace_is_blocked(measured: Any) -> None:
     assert set(kinds(found)) == {"none"}
 
 
-async def test_offer_context_and_resources_are_said(measured: Any) -> None:
+async def test_offer_context_and_resources_are_said(measured: Life) -> None:
     """The tool × operation pairs, the prompt's share of the window, and an hour's tokens that run short."""
     measured.configured(mind={"context_window": 1000, "max_tokens_per_hour": 1100})
     measured.mind.usage = Usage(input_tokens=500)
@@ -375,7 +378,7 @@ async def test_offer_context_and_resources_are_said(measured: Any) -> None:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
 @pytest.mark.parametrize("at", range(4, 9))
-async def test_no_line_is_new_twice_after_a_crash(measured: Any, at: int, stored: bool) -> None:
+async def test_no_line_is_new_twice_after_a_crash(measured: Life, at: int, stored: bool) -> None:
     """A process dies at a publish around an act: the act is `unknown` without a block, or stands as it was stored."""
     (measured.workspace / "a.md").write_text(TEXT)
     measured.mind.decides = lambda _: read("a.md")
@@ -394,7 +397,7 @@ async def test_no_line_is_new_twice_after_a_crash(measured: Any, at: int, stored
     ]
 
 
-async def test_an_unknown_act_changed_nothing_from_outside(measured: Any, crashing_bus: Any) -> None:
+async def test_an_unknown_act_changed_nothing_from_outside(measured: Life, crashing_bus: type[CrashingBus]) -> None:
     """What the interrupted act wrote does not make filling count again."""
     workspace = measured.workspace
 
@@ -416,7 +419,7 @@ async def test_an_unknown_act_changed_nothing_from_outside(measured: Any, crashi
     assert [effect and effect.kind for effect in measured.effects()] == ["change", None, "none"]
 
 
-async def test_a_damaged_index_is_set_aside(measured: Any, tmp_path: Path) -> None:
+async def test_a_damaged_index_is_set_aside(measured: Life, tmp_path: Path) -> None:
     """The act during which that is found is not measured; the next one is, by an agent that knows nothing."""
     (measured.workspace / "a.md").write_text(TEXT)
     (tmp_path / "known.db").write_bytes(b"this is no database at all, it is prose" * 200)

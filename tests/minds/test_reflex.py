@@ -365,14 +365,14 @@ def test_deciding_and_learning_are_quick(file: Path, prompt: Asking) -> None:
     assert np.min(learn) < 2e-3
 
 
-async def test_its_first_acts_are_calls_of_tools(file: Path, prompt: Any) -> None:
+async def test_its_first_acts_are_calls_of_tools(file: Path, prompt: Asking) -> None:
     """It rests and reflects only when each tool's templates were tried."""
     replies = await live(ReflexMind(file), prompt, range(1, 41))
 
     assert all(reply.startswith("TOOL") for reply in replies), replies
 
 
-async def test_a_mind_that_may_not_write_chooses_only_what_reads(file: Path, prompt: Any) -> None:
+async def test_a_mind_that_may_not_write_chooses_only_what_reads(file: Path, prompt: Asking) -> None:
     """Whatever pays: templates that change the workspace are not offered."""
     names = {template.name for template in TEMPLATES if template.changes}
     mind = ReflexMind(file, writes=False)

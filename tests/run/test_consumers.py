@@ -67,7 +67,7 @@ def test_a_plugin_consumer_has_a_process_of_its_own(house: House) -> None:
     assert {score["explanation"] for score in scores if score} == {str(joy["pid"])}
 
 
-def test_a_consumer_that_fails_at_every_event_does_not_hold_up_the_end_of_a_run(house: Any) -> None:
+def test_a_consumer_that_fails_at_every_event_does_not_hold_up_the_end_of_a_run(house: House) -> None:
     """The run says so once, its events are dead letters, and rules that fail go on being scored as errors."""
     (house.directory / "loud.py").write_text(LOUD)
     (house.directory / "broken.py").write_text(ALWAYS)
@@ -86,7 +86,7 @@ def test_a_consumer_that_fails_at_every_event_does_not_hold_up_the_end_of_a_run(
     assert {parts(row)["broken"]["status"] for row in ended.rows} == {"error"}
 
 
-def test_a_failing_consumer_is_shown_until_it_recovers(house: Any) -> None:
+def test_a_failing_consumer_is_shown_until_it_recovers(house: House) -> None:
     """Its process is `failing` and says why; once an event is handled it is `up`, and what it printed is in the log."""
     (house.directory / "loud.py").write_text(LOUD)
     live = house.begin("--rules", str(house.directory / "loud.py"), "--script", house.endless(), interval=0.5)

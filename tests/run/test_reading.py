@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
 
 REPOSITORY = (
     "git -c init.defaultBranch=main init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm a"
@@ -21,7 +24,7 @@ def digests(directory: Path) -> dict[str, str]:
     }
 
 
-def test_a_persons_repository_is_only_read(house: Any) -> None:
+def test_a_persons_repository_is_only_read(house: House) -> None:
     """Forty cycles leave no file changed and nothing to commit; the run says so at its start."""
     for name, text in {"plan.md": "# Plan\n", "src/one.py": "print(1)\n", "data.csv": "a,b\n1,2\n"}.items():
         file = house.workspace / name
@@ -40,7 +43,7 @@ def test_a_persons_repository_is_only_read(house: Any) -> None:
     assert len({row["action"]["tool"] for row in ended.rows}) > 2
 
 
-def test_a_setting_lets_the_embedded_mind_write_in_a_persons_directory(house: Any) -> None:
+def test_a_setting_lets_the_embedded_mind_write_in_a_persons_directory(house: House) -> None:
     """Then nothing is said, and files change."""
     before = digests(house.workspace)
 

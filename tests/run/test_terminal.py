@@ -9,11 +9,14 @@ import re
 import struct
 import subprocess
 import termios
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
 from tests.run.conftest import CONCH
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, MakeHouse
 
 WIDTH = 80
 
@@ -38,7 +41,7 @@ def seen(house: Any, *arguments: str) -> list[str]:
     return text.decode().splitlines()
 
 
-def test_a_terminal_is_told_what_the_agent_works_on_and_what_the_run_came_to(make_house: Any) -> None:
+def test_a_terminal_is_told_what_the_agent_works_on_and_what_the_run_came_to(make_house: MakeHouse) -> None:
     """Sample project and goals at the start, names above the columns, a reached goal, a summary; in 80 columns."""
     house = make_house(furnished=True)
     script = house.script(
@@ -66,7 +69,7 @@ def test_a_terminal_is_told_what_the_agent_works_on_and_what_the_run_came_to(mak
     assert len(lines) < 30, text
 
 
-def test_without_goals_a_terminal_is_told_how_to_set_one(house: Any) -> None:
+def test_without_goals_a_terminal_is_told_how_to_set_one(house: House) -> None:
     """In a directory of a person's own there are none, and its files are what the agent works on."""
     place = ["--workspace", str(house.workspace), "--without", "dashboard"]
 

@@ -46,7 +46,7 @@ def test_weights_are_changed_at_once_and_for_every_run_after(house: House) -> No
     ]
 
 
-def test_a_weight_whose_rule_is_not_there_is_set_aside_until_it_is(house: Any) -> None:
+def test_a_weight_whose_rule_is_not_there_is_set_aside_until_it_is(house: House) -> None:
     """The run says so and shows it, the others grow in proportion, and with its rule the weight is in force again."""
     file = house.directory / "rules.py"
     file.write_text(RULE)

@@ -107,17 +107,23 @@ class SqliteChain:
         with self._file.snapshot():
             db = self._file.db
             names: dict[int, str] = dict(among(db, _NUMBERS, set(actions)))
-            found: dict[int, dict[str, Any]] = {number: {"scores": {}, "needs": {}} for number in names}
-            for number, *columns, body in among(db, _ACT_ROWS, names):
-                found[number] |= {"act": body, "columns": tuple(columns)}
+            acts = {number: (body, tuple(columns)) for number, *columns, body in among(db, _ACT_ROWS, names)}
+            scores: dict[int, dict[str, Sequence[object]]] = {number: {} for number in names}
             for number, *score in among(db, _SCORE_ROWS, names):
-                found[number]["scores"][score_id(score[6], score[7], score[0])] = score
+                scores[number][score_id(score[6], score[7], score[0])] = score
+            needs: dict[int, dict[str, bytes]] = {number: {} for number in names}
             for number, identity, body in among(db, _NEEDS_ROWS, names):
-                found[number]["needs"][identity] = body
-            for number, verdict, revision, total, coverage, complete in among(db, _VERDICT_ROWS, names):
-                figures = (total, coverage, bool(complete))
-                found[number] |= {"verdict": verdict, "revision": revision, "figures": figures}
-        return {names[number]: StoredAct(**fields) for number, fields in found.items()}
+                needs[number][identity] = body
+            verdicts = {
+                number: (verdict, revision, (total, coverage, bool(complete)))
+                for number, verdict, revision, total, coverage, complete in among(db, _VERDICT_ROWS, names)
+            }
+        return {
+            name: StoredAct(
+                *acts.get(number, (None, ())), scores[number], needs[number], *verdicts.get(number, (None, 0, ()))
+            )
+            for number, name in names.items()
+        }
 
     def removed_among(self, agent: str, actions: set[str]) -> set[str]:
         found: set[str] = set()

@@ -64,7 +64,7 @@ def make_home(home: Home, workspace: Path | None, *, several: bool = False) -> N
     from conch.workspace import default_goals
 
     named = workspace.expanduser().absolute() if workspace is not None else None
-    goals = default_goals() if several else _furnish(named or home.workspace)
+    goals = default_goals() if several else _furnish(home, named or home.workspace)
     try:
         write_whole(home.config_file, commented(workspace=named, goals=goals))
     except OSError as error:
@@ -77,15 +77,16 @@ def _configured(common: CommonOptions) -> Path | None:
     return Path(said) if said is not None else None
 
 
-def _furnish(directory: Path) -> Sequence[Goal]:
-    """Fill an empty workspace; the goals on it. It is empty again when that fails. Raises HomeError."""
-    from conch.workspace import default_goals, fill
+def _furnish(home: Home, directory: Path) -> Sequence[Goal]:
+    """Fill an empty workspace and record that; the goals on it. It is empty again when that fails. Raises HomeError."""
+    from conch.workspace import default_goals, fill, record_filled
 
     empty = False
     try:
         directory.mkdir(parents=True, exist_ok=True)
         empty = not any(directory.iterdir())
         if empty:
+            record_filled(home.path, home.path, directory)
             fill(directory)
     except OSError as error:
         if empty:

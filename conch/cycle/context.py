@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from conch.cycle.state.count import CycleCount
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values
+from conch.workspace import MaterialScript
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class AgentContext:
     """Held while tools and checks run: bounds how many agents of a process act concurrently."""
     count: CycleCount | None = None
     """The counter of its cycles, where it has a home."""
+    script: Callable[[], MaterialScript | None] | None = None
+    """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
 
     @property
     def bus(self) -> Bus:

@@ -24,6 +24,7 @@ from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, sa
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values
+from conch.workspace import MaterialScript
 from conch_schemas import Event, ExperienceRecorded, Usage, control_subject, decode, encode, subject_of
 
 AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"
@@ -96,6 +97,7 @@ class Life:
         self.mind, self.settings, self.tools = FakeMind(), SETTINGS, list(BUILTIN_TOOLS)
         self.agentuid = AGENTUID
         self.values = Values()
+        self.script: MaterialScript | None = None
         self.batch = False
         self.turns = asyncio.Semaphore(8)
         self.said: list[tuple[str, str]] = []
@@ -143,7 +145,7 @@ class Life:
     def _made(self, shared_events: SharedSubscription, control: Control, at: RecoveredAgent) -> Agent:
         body = AgentContext(
             shared_events, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
-            self.settings, self.values, self.agentuid, self.turns,
+            self.settings, self.values, self.agentuid, self.turns, script=lambda: self.script,
         )  # fmt: skip
         return Agent(body, at, control)
 

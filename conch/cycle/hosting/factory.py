@@ -23,7 +23,7 @@ from conch.home import Home
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox, device_tools
-from conch.workspace import WorkspaceTemplate
+from conch.workspace import WorkspaceTemplate, record_filled, script_of
 
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once; the others wait for a slot."""
@@ -100,7 +100,7 @@ class AgentFactory:
 
         async def furnish() -> None:
             if not alone:
-                await self._furnish(workspace)
+                await self._furnish(name, workspace)
 
         cycles = self._child.spec.cycles
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
@@ -137,15 +137,26 @@ class AgentFactory:
             agentuid=agentuid,
             tool_slots=self._tool_slots,
             count=count,
+            script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
 
-    async def _furnish(self, workspace: Path) -> None:
-        """Fill a workspace that does not exist yet. Raises HomeError."""
+    def _recorded(self, name: str) -> Path:
+        """The directory of the record that an agent's workspace was filled."""
+        home = self._child.home
+        return home if self._child.spec.alone else Home(home).agent_dir(name)
+
+    def _fill(self, copies: WorkspaceTemplate, name: str, workspace: Path) -> None:
+        if not workspace.exists() or not any(workspace.iterdir()):
+            record_filled(self._child.home, self._recorded(name), workspace)
+            copies.into(workspace)
+
+    async def _furnish(self, name: str, workspace: Path) -> None:
+        """Fill a workspace that does not exist yet, and record that. Raises HomeError."""
         if self._copies is None:
             self._copies = asyncio.ensure_future(asyncio.to_thread(WorkspaceTemplate.make))
         try:
             copies = await asyncio.shield(self._copies)
-            await asyncio.to_thread(copies.into, workspace)
+            await asyncio.to_thread(self._fill, copies, name, workspace)
         except OSError as error:
             raise HomeError(
                 f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"

@@ -8,7 +8,7 @@ from typing import Final
 
 from conch.cycle.inbox import Inbox
 from conch.cycle.state.memory import AgentMemory
-from conch.errors import ConchError
+from conch.errors import ToolError, UsageError
 from conch.log import get_logger
 from conch.tools import Workspace
 from conch.workspace import KEPT, MaterialPiece, MaterialScript, lay_out, put_away
@@ -39,7 +39,7 @@ class MaterialSupply:
 
     async def bring(self, cycle: int) -> None:
         """Before a cycle: bring the next piece where one is due. Where its files cannot be written, or its goal cannot
-        be set, the next due cycle tries again."""
+        be set, the next due cycle tries again. Raises BusError as publishing does."""
         if cycle == 0 or cycle % EVERY:
             return
         if (last := self._memory().material) is not None and last.cycle == cycle:
@@ -48,7 +48,7 @@ class MaterialSupply:
             await self._drop_old(cycle)
             if sum(active.piece is not None for active in self._memory().goals.values()) < OPEN:
                 await self._bring_next()
-        except ConchError as error:
+        except (ToolError, UsageError) as error:
             log.warning("material.not_brought", piece=self._memory().next_piece, why=str(error))
 
     async def _drop_old(self, cycle: int) -> None:

@@ -78,14 +78,15 @@ def _configured(common: CommonOptions) -> Path | None:
 
 
 def _furnish(home: Home, directory: Path) -> Sequence[Goal]:
-    """Fill an empty workspace; the goals on it. It is empty again when that fails. Raises HomeError."""
-    from conch.workspace import default_goals, fill, record_made
+    """Fill an empty workspace and record that; the goals on it. It is empty again when that fails. Raises HomeError."""
+    from conch.workspace import default_goals, fill, record_filled, record_made
 
     empty = False
     try:
         directory.mkdir(parents=True, exist_ok=True)
         empty = not any(directory.iterdir())
         if empty:
+            record_filled(home.path, home.path, directory)
             fill(directory)
             record_made(home, directory)
     except OSError as error:

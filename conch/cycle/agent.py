@@ -24,6 +24,7 @@ from conch.cycle.decide import DecisionResult, decide
 from conch.cycle.effects.meter import TakenAct
 from conch.cycle.goals import GoalBaseline, runs_program
 from conch.cycle.ground import ground
+from conch.cycle.hosting.material import MaterialSupply
 from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
@@ -40,7 +41,7 @@ from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds import Mind, Situation
 from conch.text import cut
-from conch.tools import CheckResult, ToolContext
+from conch.tools import CheckResult, ToolContext, Workspace
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -100,6 +101,7 @@ class Agent:
 
         Raises StoppedError, ScriptEnded when it ends for that reason; the next run finishes the open cycle.
         """
+        material = self._material()
         await self._announce()
         await self._patience.leave(lambda: self.memory)
         if not self.control.stopping:
@@ -110,6 +112,8 @@ class Agent:
                 return
             self._cycle_schedule.begin()
             number = self.memory.next_cycle
+            if material is not None:
+                await material.bring(number)
             await self._cycle(number)
             if until is None or number + 1 < until:
                 await self.control.sleep(self._cycle_schedule.rest())
@@ -151,6 +155,14 @@ class Agent:
             "tokens_in_hour": memory.tokens_in_hour(time.time()),
             "policy": self.policy,
         }
+
+    def _material(self) -> MaterialSupply | None:
+        """What is brought to its workspace; None where nothing is, or is to be. Raises HomeError."""
+        at, settings = self._agent_context, self._agent_context.settings
+        if at.script is None or not settings.cycle.material or (script := at.script()) is None:
+            return None
+        workspace = Workspace(at.workspace, settings.tools.file_mib * 2**20)
+        return MaterialSupply(script, workspace, settings.seed, self.people_inbox, lambda: self.memory)
 
     async def _announce(self) -> None:
         """Publish the policy's digest with its content, and set the home's goals."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from conch.cycle.state.count import CycleCount
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values
+from conch.workspace import MaterialScript
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class AgentContext:
     """The counter of its cycles, where it has a home."""
     meter: EffectMeter | None = None
     """Measures what its acts bring about, where it has a home."""
+    script: Callable[[], MaterialScript | None] | None = None
+    """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
 
     @property
     def bus(self) -> Bus:

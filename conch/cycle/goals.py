@@ -39,8 +39,10 @@ class GoalBaseline:
         self._failed: dict[str, str] = {}
 
     def new(self, goals: Iterable[ActiveGoal]) -> list[ActiveGoal]:
-        """The goals that have no baseline."""
-        return [active for active in goals if active.goal.id not in self._measured]
+        """The goals that have no baseline. The measures of goals that are over are forgotten."""
+        listed = {active.goal.id: active for active in goals}
+        self._measured = {id: measure for id, measure in self._measured.items() if id in listed}
+        return [active for id, active in listed.items() if id not in self._measured]
 
     async def measure(self, new: Sequence[ActiveGoal], context: ToolContext) -> list[tuple[ActiveGoal, CheckResult]]:
         """Measure the goals in `new`: returns those that now have a baseline, with the results of their checks."""

@@ -47,18 +47,20 @@ class Inbox:
                 await self._facts.publish(message)
         return message.id
 
-    async def set_goal(self, goal: Goal, *, by: Any) -> None:
-        """Make a goal active. Raises UsageError when it was set before, is too large, or too many are active."""
+    async def set_goal(self, goal: Goal, *, by: Any, piece: int | None = None) -> None:
+        """Make a goal active; `piece`: the number of the piece of material that it comes with. Raises UsageError when
+        it was set before, is too large, or too many are active."""
         if (size := len(goal.model_dump_json())) > GOAL_BYTES:
             raise UsageError(
                 f"the goal {goal.id[:60]} has {size} bytes with its check, at most {GOAL_BYTES} are allowed"
             )
         async with self._turn:
-            if goal.id in self._memory.known_goals:
+            if goal.id in self._memory.known_goals or goal.id in self._memory.goals:
                 raise UsageError(f"a goal {goal.id} was set before: give this one another id")
             if len(self._memory.goals) >= MOST_GOALS:
                 raise UsageError(f"{MOST_GOALS} goals are active already: conch goal drop ends one")
-            await self._facts.publish(self._facts.outside(GoalSet, goal.id, goal=goal, by=by))
+            key = goal.id if piece is None else f"piece/{piece}"
+            await self._facts.publish(self._facts.outside(GoalSet, key, goal=goal, by=by, piece=piece))
 
     async def drop_goal(self, goal: str, why: str) -> None:
         """End a goal. Raises UsageError when it is not active."""

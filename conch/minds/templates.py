@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from conch.minds.protocol import Situation
-from conch_schemas import Action, FileCheck
+from conch_schemas import Action, FileCheck, Goal
 
 WORD = re.compile(r"[A-Za-z]{4,24}")
 DRAFTS = "drafts"
@@ -19,8 +19,46 @@ DRAFTS = "drafts"
 JOURNAL = "journal.md"
 """The file that it writes to when no goal names one."""
 
+TEXTS_AT_ONCE = 12
+"""Most texts of a goal's check that one call looks for."""
+LINES_AT_ONCE = 6
+"""Most lines that one call copies into a goal's file."""
+
+_TOKEN = re.compile(r"\w+")
+_PATH = re.compile(r"[\w./-]*\w")
+_CORRECTION = re.compile(r"\b[Ii]n ([\w./-]*\w),? `([^`\n]+)` should read `([^`\n]*)`")
+_ADDING = (
+    'NR==1{for(i=1;i<=NF;i++)if(index(said," "$i" ")){if(!key)key=i;else value=i}next}'
+    'key&&value{sum[$key]+=$value}END{for(name in sum)print name","sum[name]}'
+)
+"""For awk, of a table with a heading: of the columns named in `said`, the sum of the last one for each of the first."""
+
 _TOPICS = ("what I did last", "what failed", "what I have not tried", "the goals", "this place")
 _SUFFIXES = (".md", ".csv", ".py", ".txt")
+
+
+class CorrectionSlots(NamedTuple):
+    """A correction that a goal asks for."""
+
+    file: str
+    wrong: str
+    right: str
+
+
+@dataclass(frozen=True)
+class GoalSlots:
+    """The values that a goal's statement and check give; each is empty or None where they give none."""
+
+    named: str | None = None
+    """A file of the workspace that the statement names; not the one that the check reads."""
+    words: str = ""
+    """The statement's words, a blank before and behind each."""
+    texts: tuple[str, ...] = ()
+    """Texts that the check's file must hold, at most TEXTS_AT_ONCE."""
+    command: str | None = None
+    """The check's command."""
+    correction: CorrectionSlots | None = None
+    """The correction that the statement asks for: “in FILE, `WRONG` should read `RIGHT`”."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +97,10 @@ class TemplateSlots:
     """Something to reflect on."""
     message: str | None
     """A person's unanswered message."""
+    aim: GoalSlots
+    """What the goal that the target belongs to says."""
+    other_aim: GoalSlots
+    """What one of all goals says."""
 
     @property
     def prose(self) -> bool:
@@ -75,8 +117,9 @@ def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Ran
     """Draw the slots' values, each possibility with equal probability. `vocabulary` must hold a word."""
     file = draw.choice(situation.files) if situation.files else "README.md"
     word = draw.choice(vocabulary)
-    wanted = [(goal.check.path, goal.statement) for goal in situation.goals if isinstance(goal.check, FileCheck)]
-    target, statement = draw.choice(wanted) if wanted else (JOURNAL, situation.need)
+    wanted = [(goal, goal.check.path) for goal in situation.goals if isinstance(goal.check, FileCheck)]
+    goal, target = draw.choice(wanted) if wanted else (None, JOURNAL)
+    statement = goal.statement if goal is not None else situation.need
     return TemplateSlots(
         file=file,
         folder=posixpath.dirname(draw.choice(situation.files) if situation.files else "") or ".",
@@ -94,6 +137,24 @@ def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Ran
         seen=_seen(situation, draw) or word,
         topic=draw.choice((*_TOPICS, situation.need, word)),
         message=situation.message,
+        aim=_aim(goal, situation, draw),
+        other_aim=_aim(draw.choice(situation.goals) if situation.goals else None, situation, draw),
+    )
+
+
+def _aim(goal: Goal | None, situation: Situation, draw: random.Random) -> GoalSlots:
+    if goal is None:
+        return GoalSlots()
+    check, statement = goal.check, goal.statement
+    own, texts = (check.path, check.contains) if isinstance(check, FileCheck) else (None, ())
+    named = sorted({*_PATH.findall(statement)} & {*situation.files} - {own})
+    found = _CORRECTION.search(statement)
+    return GoalSlots(
+        named=draw.choice(named) if named else None,
+        words=f" {' '.join(_TOKEN.findall(statement))} ",
+        texts=texts if len(texts) <= TEXTS_AT_ONCE else tuple(draw.sample(texts, TEXTS_AT_ONCE)),
+        command=None if isinstance(check, FileCheck) else check.command,
+        correction=CorrectionSlots(*found.groups()) if found and found[1] in situation.files else None,
     )
 
 
@@ -182,6 +243,57 @@ def _begin(slots: TemplateSlots) -> TemplateCall | None:
     return None if slots.begun else _files("write", slots.target, content=f"{slots.wish}\n{slots.sentence}\n")
 
 
+def _read_named(slots: TemplateSlots) -> TemplateCall | None:
+    named = slots.other_aim.named
+    return None if named is None else _files("read", named)
+
+
+def _stage_named(slots: TemplateSlots) -> TemplateCall | None:
+    named = slots.other_aim.named
+    return None if named is None else _git("add", shlex.quote(named))
+
+
+def _run_check(slots: TemplateSlots) -> TemplateCall | None:
+    command = slots.other_aim.command
+    return None if command is None else TemplateCall("shell", {"command": command})
+
+
+def _copy_lacking(slots: TemplateSlots) -> TemplateCall | None:
+    """For each text that the goal's file lacks, the first line of another file that has it."""
+    if not slots.aim.texts:
+        return None
+    target, own = shlex.quote(slots.target), shlex.quote(posixpath.basename(slots.target))
+    return TemplateCall("shell", {"command": (
+        f'for text in {shlex.join(slots.aim.texts)}; do grep -qsF -e "$text" {target} || '
+        f"grep -rhIsF -m 1 --exclude-dir='.?*' --exclude={own} -e \"$text\" . | head -n 1; "
+        f"done | head -n {LINES_AT_ONCE} >> {target}"
+    )})  # fmt: skip
+
+
+def _add_up(slots: TemplateSlots) -> TemplateCall | None:
+    named = slots.aim.named
+    if named is None or _ending(named) != ".csv":
+        return None
+    return _shell("awk", "-F,", "-v", f"said={slots.aim.words}", _ADDING, named, to=slots.target)
+
+
+def _keep_tests(slots: TemplateSlots) -> TemplateCall | None:
+    named = slots.aim.named
+    if named is None or _ending(named) != ".py":
+        return None
+    running = shlex.join(("python3", "-m", "unittest", named))
+    return TemplateCall("shell", {"command": f"{running} 2>&1 | {shlex.join(('tee', '-a', slots.target))}"})
+
+
+def _correct(slots: TemplateSlots) -> TemplateCall | None:
+    correction = slots.other_aim.correction
+    if correction is None:
+        return None
+    wrong = re.sub(r"[\\/.*\[\]^$]", r"\\\g<0>", correction.wrong)
+    right = re.sub(r"[\\/&]", r"\\\g<0>", correction.right)
+    return _shell("sed", "-i", "-e", f"s/{wrong}/{right}/", "--", correction.file)
+
+
 def _reply(message: str | None) -> TemplateCall | None:
     if message is None:
         return None
@@ -252,6 +364,13 @@ TEMPLATES: tuple[CallTemplate, ...] = (
     CallTemplate("stage a file", lambda s: _git("add", shlex.quote(s.file)), changes=True),
     CallTemplate("stage everything", lambda s: _git("add", "--all"), changes=True),
     CallTemplate("commit", lambda s: _git("commit", shlex.join(("-m", f"On {s.word} and {s.words[0]}"))), changes=True),
+    CallTemplate("read the file that a goal names", _read_named),
+    CallTemplate("stage the file that a goal names", _stage_named, changes=True),
+    CallTemplate("run a goal's check", _run_check, changes=True),
+    CallTemplate("copy the lines that a goal's file lacks", _copy_lacking, changes=True),
+    CallTemplate("add up the columns that a goal names", _add_up, changes=True),
+    CallTemplate("keep what the goal's tests say", _keep_tests, changes=True),
+    CallTemplate("make the correction that a goal asks for", _correct, changes=True),
     CallTemplate("remember a sentence", lambda s: _remember(s.sentence)),
     CallTemplate("remember what was seen last", lambda s: _remember(s.seen)),
     CallTemplate("recall a word", lambda s: _recall(s.word)),
@@ -259,4 +378,4 @@ TEMPLATES: tuple[CallTemplate, ...] = (
     CallTemplate("rest", lambda s: TemplateCall("DO_NOTHING", {"text": "a pause"})),
     CallTemplate("reflect", lambda s: TemplateCall("REFLECT", {"text": s.topic})),
 )
-"""54 templates. Their order has no meaning."""
+"""61 templates. Their order has no meaning."""

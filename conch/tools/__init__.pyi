@@ -15,3 +15,5 @@ from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
 from .notes import Notes as Notes
 from .toolbox import Toolbox as Toolbox
+from .workspace import MissingError as MissingError
+from .workspace import Workspace as Workspace

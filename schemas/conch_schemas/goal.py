@@ -60,7 +60,9 @@ class GoalSet(Event):
     type: Literal["conch.v1.goal.set"] = "conch.v1.goal.set"
     goal: Goal
     by: Literal["user", "agent", "home"] = "user"
-    """Origin of the goal. `home`: from conch.yaml."""
+    """Origin of the goal. `home`: from conch.yaml, or with new material for the workspace."""
+    piece: Annotated[int, Field(ge=0)] | None = None
+    """The number of the piece of material that the goal came with; None: it came without one."""
 
 
 class GoalReached(Event):

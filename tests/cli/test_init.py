@@ -34,13 +34,14 @@ def _everything(directory: Path) -> dict[str, bytes]:
 
 
 def test_a_new_home_has_settings_goals_and_a_filled_workspace(tmp_path: Path) -> None:
-    """The defaults with goals, and files that the goals are about."""
+    """The defaults with goals, files that the goals are about, and the record that they were filled in."""
     home = Home(tmp_path / "deep" / "home")
 
     init(home.path)
 
     assert load(None, home, {}) == Settings(goals=workspaces.default_goals())
     assert any(home.workspace.iterdir())
+    assert workspaces.script_of(home.path, home.path, home.workspace) is not None
     assert home.config_file.stat().st_mode & 0o077 == 0
 
 
@@ -71,6 +72,7 @@ def test_a_directory_of_ones_own_is_taken_as_it_is(tmp_path: Path) -> None:
     assert [entry.name for entry in own.iterdir()] == ["mine.txt"]
     assert load(None, home, {}) == Settings(workspace=str(own))
     assert not home.workspace.exists()
+    assert workspaces.script_of(home.path, home.path, own) is None
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -85,6 +87,7 @@ def test_an_empty_directory_of_ones_own_is_filled(tmp_path: Path, there: bool) -
     assert any(own.iterdir())
     settings = load(None, Home(tmp_path / "home"), {})
     assert (settings.workspace, settings.goals) == (str(own), workspaces.default_goals())
+    assert workspaces.script_of(tmp_path / "home", tmp_path / "home", own) is not None
 
 
 def test_the_workspace_of_the_environment_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, sa
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values
+from conch.workspace import MaterialScript
 from conch_schemas import (
     ActionTaken,
     Event,
@@ -108,6 +109,7 @@ class Life:
         self.mind, self.settings, self.tools = FakeMind(), SETTINGS, list(BUILTIN_TOOLS)
         self.agentuid = AGENTUID
         self.values = Values()
+        self.script: MaterialScript | None = None
         self.batch = False
         self.turns = asyncio.Semaphore(8)
         self.known: KnownLines | None = None
@@ -157,7 +159,7 @@ class Life:
     def _made(self, shared_events: SharedSubscription, control: Control, at: RecoveredAgent) -> Agent:
         body = AgentContext(
             shared_events, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
-            self.settings, self.values, self.agentuid, self.turns, meter=self._meter(),
+            self.settings, self.values, self.agentuid, self.turns, meter=self._meter(), script=lambda: self.script,
         )  # fmt: skip
         return Agent(body, at, control)
 

@@ -26,9 +26,9 @@ def drawn(shown: Element) -> Any:
     return json.loads(shown.one("script", id="data").text)
 
 
-def of_goal(dashboard: Dashboard, kind: Any, **data: Any) -> Any:
+def of_goal(dashboard: Dashboard, kind: Any, number: int = 1, **data: Any) -> Any:
     """A fact of a goal."""
-    return kind(id=f"{kind.__name__}-1", source=source_of("echo", dashboard.life.uid), agent="echo", **data)
+    return kind(id=f"{kind.__name__}-{number}", source=source_of("echo", dashboard.life.uid), agent="echo", **data)
 
 
 async def test_levels_are_the_histories_and_drives_the_streams(dashboard: Dashboard) -> None:
@@ -58,6 +58,21 @@ async def test_goals_tell_their_story(dashboard: Dashboard) -> None:
     assert "Tidy <b>up</b>" in row[0]
     assert row[1] == "reached"
     assert row[4] == "done.txt exists"
+
+
+async def test_an_active_goal_is_listed_however_many_came_and_went_since(dashboard: Dashboard) -> None:
+    """Before those that are over, of which the newest are shown."""
+    check = FileCheck(path="done.txt")
+    goals = [Goal(id=f"piece-{number}", statement=f"Piece {number}.", check=check) for number in range(60)]
+    facts = [of_goal(dashboard, GoalSet, n, goal=goal, by="home", piece=n) for n, goal in enumerate(goals)]
+    facts += [of_goal(dashboard, GoalReached, n, goal=f"piece-{n}", statement="Piece.") for n in range(1, 60)]
+    await dashboard.live(facts, record=False)
+
+    rows = (await page(dashboard)).one("section", aria_labelledby="goals-title").one("table").cells()
+
+    assert len(rows) == 50
+    assert "piece-59" in next(row[0] for row in rows if row[1] == "reached")
+    assert "active" in [row[1] for row in rows if "piece-0" in row[0]]
 
 
 async def test_what_moved_a_need_is_summed_by_cause(dashboard: Dashboard) -> None:

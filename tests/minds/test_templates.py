@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +15,31 @@ from hypothesis import strategies as st
 
 from conch.actions import Registry, effect_of, parse, render
 from conch.minds import RecentOutcome, Situation
-from conch.minds.templates import DRAFTS, TEMPLATES, TemplateSlots, fill_slots
+from conch.minds.templates import DRAFTS, TEMPLATES, TemplateCall, TemplateSlots, fill_slots
 from conch.tools import BUILTIN_TOOLS
-from conch_schemas import Action, FileCheck, Goal
+from conch_schemas import Action, CommandCheck, FileCheck, Goal
 
 REGISTRY = Registry(tool.spec for tool in BUILTIN_TOOLS)
 TEXT = st.text(max_size=40)
 Making = Callable[..., Situation]
+
+
+OF_GOALS = (
+    "read the file that a goal names",
+    "stage the file that a goal names",
+    "run a goal's check",
+    "copy the lines that a goal's file lacks",
+    "add up the columns that a goal names",
+    "keep what the goal's tests say",
+    "make the correction that a goal asks for",
+)
+"""The templates that a goal must give a value for."""
+
+
+def made(name: str, situation: Situation) -> dict[str, str] | None:
+    """The arguments that a template gives."""
+    call = next(template for template in TEMPLATES if template.name == name).make(slots(situation))
+    return None if call is None else call.args
 
 
 def slots(situation: Situation, seed: int = 0) -> TemplateSlots:
@@ -42,7 +62,7 @@ def test_every_reply_is_valid(files: list[str], said: str, statement: str, seed:
 
     actions = [call.action() for template in TEMPLATES if (call := template.make(gaps))]
 
-    assert len(actions) >= len(TEMPLATES) - 1
+    assert len(actions) >= len(TEMPLATES) - len(OF_GOALS) - 1
     for action in actions:
         read = parse(render(action), REGISTRY)
         assert read.valid, read.reason
@@ -95,3 +115,52 @@ def test_a_template_that_changes_the_workspace_says_so(situation: Making) -> Non
         if call is not None:
             only_reads = effect_of(call.action()) != "workspace" or bool(reading.match(call.args.get("command", "")))
             assert template.changes is not (only_reads or call.args.get("operation") == "branch"), template.name
+
+
+@pytest.mark.parametrize("name", OF_GOALS)
+def test_without_a_goal_there_is_nothing_to_do_for_one(situation: Making, name: str) -> None:
+    """What a goal does not say is not made up."""
+    assert made(name, situation()) is None
+    silent = Goal(id="g", statement="Be good.", check=FileCheck(path="PLAN.md"))
+    assert made(name, situation(goals=(silent,))) is None
+
+
+def test_a_correction_is_made_as_the_goal_spells_it(situation: Making) -> None:
+    """Characters that mean more to sed stand for themselves."""
+    statement = "In notes/tides.md, `a.b*[c]/$x` should read `d/&\\e`."
+    asked = Goal(id="g", statement=statement, check=CommandCheck(command="true"))
+
+    args = made("make the correction that a goal asks for", situation(goals=(asked,)))
+
+    assert args is not None
+    done = subprocess.run(
+        args["command"].replace("-i -e", "-e").replace("notes/tides.md", "/dev/stdin"),
+        shell=True, input="axb a.b*[c]/$x\n", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "axb d/&\\e\n"
+
+
+@given(st.lists(TEXT, min_size=1, max_size=3), TEXT, TEXT)
+def test_what_a_goal_says_stays_inside_its_argument(texts: list[str], path: str, statement: str) -> None:
+    """Texts, paths and statements are quoted for the shell: the command is one of the grammar and runs nothing else."""
+    check = FileCheck(path=path or "x", contains=tuple(texts))
+    goal = Goal(id="g", statement=statement or "x", check=check)
+    where = Situation(
+        agent="echo", cycle=1, needs={}, pressing={}, need="rest", goals=(goal,), files=("a.csv", "a.py"),
+        tools=REGISTRY.names,
+    )  # fmt: skip
+
+    args = made("copy the lines that a goal's file lacks", where)
+
+    assert args is not None
+    words = shlex.split(args["command"].partition("; do ")[0])
+    assert words == ["for", "text", "in", *texts]
+    call = TemplateCall("shell", args)
+    assert parse(render(call.action()), REGISTRY).valid
+
+
+def test_a_goals_check_is_run_as_it_stands(situation: Making) -> None:
+    """Of a file there is none to run."""
+    asked = Goal(id="g", statement="All pass.", check=CommandCheck(command="make check"))
+
+    assert made("run a goal's check", situation(goals=(asked,))) == {"command": "make check"}

@@ -51,6 +51,8 @@ class CycleSettings(SettingsSection):
     """Seconds from one cycle to the next."""
     reflect_every: Annotated[int, Field(ge=0)] = 10
     """Cycles from one reflection to the next; 0: never."""
+    material: bool = True
+    """Whether new files and goals come, every 20 cycles, to a workspace that Conch made and filled; to no other."""
 
 
 class ToolSettings(SettingsSection):

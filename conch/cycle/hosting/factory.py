@@ -27,7 +27,7 @@ from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device_tools
-from conch.workspace import WorkspaceTemplate, is_made, record_made
+from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
 
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once; the others wait for a slot."""
@@ -110,7 +110,7 @@ class AgentFactory:
 
         async def furnish() -> None:
             if not alone:
-                await self._furnish(workspace)
+                await self._furnish(name, workspace)
 
         cycles = self._child.spec.cycles
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
@@ -151,6 +151,7 @@ class AgentFactory:
             tool_slots=self._tool_slots,
             count=count,
             meter=self._meter(own, workspace, settings),
+            script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
 
     def _meter(self, own: Path, workspace: Path, settings: Settings) -> EffectMeter:
@@ -167,14 +168,24 @@ class AgentFactory:
             return True
         return is_made(Home(self._child.home), workspace)
 
-    async def _furnish(self, workspace: Path) -> None:
-        """Fill a workspace that does not exist yet. Raises HomeError."""
+    def _recorded(self, name: str) -> Path:
+        """The directory of the record that an agent's workspace was filled."""
+        home = self._child.home
+        return home if self._child.spec.alone else Home(home).agent_dir(name)
+
+    def _fill(self, copies: WorkspaceTemplate, name: str, workspace: Path) -> None:
+        if not workspace.exists() or not any(workspace.iterdir()):
+            record_filled(self._child.home, self._recorded(name), workspace)
+            if copies.into(workspace):
+                record_made(Home(self._child.home), workspace)
+
+    async def _furnish(self, name: str, workspace: Path) -> None:
+        """Fill a workspace that does not exist yet, and record that. Raises HomeError."""
         if self._copies is None:
             self._copies = self._tasks.start(asyncio.to_thread(WorkspaceTemplate.make), name="conch.agents.template")
         try:
             copies = await asyncio.shield(self._copies)
-            if await asyncio.to_thread(copies.into, workspace):
-                record_made(Home(self._child.home), workspace)
+            await asyncio.to_thread(self._fill, copies, name, workspace)
         except OSError as error:
             raise HomeError(
                 f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"

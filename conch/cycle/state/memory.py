@@ -83,6 +83,10 @@ class ActiveGoal(_MemoryModel):
     """The best measure so far; None: not measured yet."""
     measure: float | None = None
     """The last measure; None: not measured yet."""
+    piece: int | None = None
+    """The number of the piece of material that it came with."""
+    since: int = 0
+    """The first cycle that it was active in."""
     tried: bool = False
     """Whether its check failed after an act that changed the check's measure or ran the check itself. Of acts whose
     effect was not measured: after one that may have changed the workspace."""
@@ -124,6 +128,15 @@ class TokensSpent(_MemoryModel):
     tokens: int
 
 
+class BroughtMaterial(_MemoryModel):
+    """The last piece of material that came to the workspace."""
+
+    piece: int
+    """Its number."""
+    cycle: int
+    """The first cycle after it came."""
+
+
 class AgentMemory(_MemoryModel):
     """An agent's memory. All of it but the goals is bounded."""
 
@@ -139,7 +152,9 @@ class AgentMemory(_MemoryModel):
     episodes: dict[str, TaskEpisode] = Field(default_factory=dict)
     """By the goal's id, from its first event to the action that ended it."""
     known_goals: frozenset[str] = frozenset()
-    """Every goal there ever was: no goal is set twice."""
+    """Every goal there ever was, but those of pieces: no goal is set twice."""
+    material: BroughtMaterial | None = Field(default=None, exclude_if=lambda brought: brought is None)
+    """The last piece of material that came; None: none did."""
     waiting: tuple[UnansweredMessage, ...] = ()
     """Messages without an answer, the oldest first."""
     answered: tuple[str, ...] = ()
@@ -150,6 +165,11 @@ class AgentMemory(_MemoryModel):
     recent: tuple[RecentAct, ...] = ()
     spent: tuple[TokensSpent, ...] = ()
     policy: str | None = None
+
+    @property
+    def next_piece(self) -> int:
+        """The number of the next piece of material; those below came."""
+        return 0 if self.material is None else self.material.piece + 1
 
     @property
     def decisions(self) -> int:
@@ -229,13 +249,22 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
             left = tuple(waiting for waiting in memory.waiting if waiting.id != event.answers)
             answered = (*memory.answered, event.answers)[-MOST_ANSWERED:]
             return memory.model_copy(update={"waiting": left, "answered": answered})
-        case GoalSet() if event.goal.id not in memory.known_goals:
-            goals = memory.goals | {event.goal.id: ActiveGoal(goal=event.goal)}
-            return memory.model_copy(update={"goals": goals, "known_goals": memory.known_goals | {event.goal.id}})
+        case GoalSet(piece=int(piece)) if piece >= memory.next_piece:
+            came = BroughtMaterial(piece=piece, cycle=memory.next_cycle)
+            return memory.model_copy(update={"goals": _with_goal(memory, event), "material": came})
+        case GoalSet(piece=None) if event.goal.id not in memory.known_goals:
+            known = memory.known_goals | {event.goal.id}
+            return memory.model_copy(update={"goals": _with_goal(memory, event), "known_goals": known})
         case GoalReached() | GoalDropped() if event.goal in memory.goals:
             goals = {id: goal for id, goal in memory.goals.items() if id != event.goal}
             return memory.model_copy(update={"goals": goals})
     return memory
+
+
+def _with_goal(memory: AgentMemory, event: GoalSet) -> dict[str, ActiveGoal]:
+    """The goals with the event's; one of the same id that is active stays."""
+    active = ActiveGoal(goal=event.goal, piece=event.piece, since=memory.next_cycle)
+    return memory.goals if event.goal.id in memory.goals else memory.goals | {event.goal.id: active}
 
 
 def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:

@@ -136,7 +136,8 @@ async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[st
 def _listed(
     told: QueryResult[dict[str, GoalHistory]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
 ) -> list[dict[str, object]]:
-    """The goals, the newest first, with the best result of their checks in these cycles."""
+    """The goals with the best result of their checks in these cycles: the active ones before the others, each the
+    newest first, LISTED_GOALS at most."""
     best: dict[str, float] = {}
     known = dict(told.found or {})
     for _, said in checks:
@@ -146,7 +147,9 @@ def _listed(
             state = "reached" if one.outcome == "achieved" else "active"
             known.setdefault(one.goal, GoalHistory(one.goal, one.statement, "", 0.0, "", None, state))
     rows = [vars(story) | {"best": best.get(name)} for name, story in known.items()]
-    return rows[::-1][:LISTED_GOALS]
+    rows.reverse()
+    rows.sort(key=lambda row: row["state"] != "active")
+    return rows[:LISTED_GOALS]
 
 
 def _data(

@@ -1,0 +1,45 @@
+"""Workspaces that nothing of the embedded mind was tuned in, each with goals and a script of new material."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch.config import commented
+from conch.home import Home
+from conch.workspace.record import RECORD, FilledWorkspace
+from conch_schemas import Goal
+
+
+@dataclass(frozen=True)
+class HeldOutWorkspace:
+    """A workspace as it is at first."""
+
+    name: str
+    files: dict[str, str]
+    uncommitted: tuple[str, ...]
+    """Files left out of the repository's only commit."""
+    goals: tuple[Goal, ...]
+    script: str
+    """The class of its script, as module:class."""
+
+    def furnish(self, home: Path) -> None:
+        """Make a home whose workspace it is."""
+        Home(home).make()
+        directory = home / "workspace"
+        for path, text in self.files.items():
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_text(text)
+        left = [f":!{path}" for path in self.uncommitted]
+        for command in (
+            ("init", "--quiet", "--initial-branch=main"),
+            ("config", "user.name", "echo"),
+            ("config", "user.email", "echo@conch.invalid"),
+            ("add", "--", ".", *left),
+            ("commit", "--quiet", "-m", "As it was"),
+        ):
+            subprocess.run(["git", *command], cwd=directory, check=True)
+        record = FilledWorkspace(workspace="workspace", script=self.script)
+        (home / RECORD).write_text(record.model_dump_json())
+        (home / "conch.yaml").write_text(commented(goals=self.goals))

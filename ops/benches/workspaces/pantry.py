@@ -1,0 +1,122 @@
+"""Recipes and what is left in the pantry: five pieces of work a week, and no program."""
+
+from __future__ import annotations
+
+import random
+
+from conch.workspace.kinds import CsvTable, to_add_up, to_commit, to_quote
+from conch.workspace.material import AddedLine, MaterialPiece
+from conch_schemas import CommandCheck, FileCheck, Goal
+from workspaces import HeldOutWorkspace
+
+_FOODS = ("rye flour", "lentils", "oats", "butter", "honey", "barley", "split peas", "walnuts", "salt", "raisins")
+_DISHES = ("Barley soup", "Nut bread", "Pea mash", "Honey cake", "Oat porridge", "Lentil stew", "Raisin buns")
+_GUESTS = ("Mika", "Noor", "Olav", "Petra", "Quinn", "Rosa", "Sten")
+_WAYS = ("with too much salt", "burnt at the edges", "without any honey", "as the best of the year", "still warm")
+
+
+def _used(week: str, draw: random.Random) -> CsvTable:
+    rows = tuple(
+        (f"{week}-{day}", food, str(draw.randint(50, 400)))
+        for food in draw.sample(_FOODS, 4)
+        for day in draw.sample(("mon", "tue", "wed", "thu", "fri"), 2)
+    )
+    return CsvTable(("day", "food", "grams"), rows, key="food", value="grams")
+
+
+def _usage(week: str, draw: random.Random) -> MaterialPiece:
+    return to_add_up(f"usage-{week}", f"stock/{week}-used.csv", _used(week, draw), f"stock/{week}-sums.csv")
+
+
+def _delivery(week: str, draw: random.Random) -> MaterialPiece:
+    return to_commit(f"delivery-{week}", f"stock/{week}.csv", _used(week, draw).text)
+
+
+def _recipe(week: str, draw: random.Random) -> MaterialPiece:
+    dish = draw.choice(_DISHES)
+    lines = tuple(f"{draw.randint(50, 900)} grams of {food} for {dish} ({week})" for food in draw.sample(_FOODS, 4))
+    text = f"# {dish}, {week}\n\n" + "".join(f"* {line}\n" for line in lines) + "\nKnead, wait an hour, bake.\n"
+    note, path = f"recipes/{week}.md", f"stock/{week}-shopping.md"
+    statement = f"{path} has each ingredient of {note}, as it stands there."
+    return to_quote(f"shopping-{week}", (note, text), lines, statement, path)
+
+
+def _menu(week: str, draw: random.Random) -> MaterialPiece:
+    dishes = tuple(f"{dish} in {week}" for dish in draw.sample(_DISHES, 5))
+    text = f"# Menu of {week}\n" + "".join(f"\n## {dish}\n\nFor {draw.randint(2, 12)} people.\n" for dish in dishes)
+    note, path = f"menus/{week}.md", f"menus/{week}-card.md"
+    return to_quote(f"card-{week}", (note, text), dishes, f"{path} has every heading of {note}.", path)
+
+
+def _guest_book(week: str, draw: random.Random) -> MaterialPiece:
+    told = [
+        (guest, f"{guest} remembers the {dish.lower()} of {week} {way}.")
+        for guest, dish, way in zip(
+            draw.sample(_GUESTS, 4), draw.sample(_DISHES, 4), draw.sample(_WAYS, 4), strict=True
+        )
+    ]
+    guest, answer = draw.choice(told)
+    question, note, path = f"What does {guest} remember of {week}?", f"menus/{week}-guests.md", f"menus/{week}-reply.md"
+    text = f"# Guest book, {week}\n\n" + "".join(f"{line}\n" for _, line in told)
+    statement = f"{path} answers “{question}” with the sentence of {note} that does."
+    return to_quote(
+        f"reply-{week}", (note, text), (answer,), statement, path, AddedLine("menus/questions.md", f"- {question}")
+    )
+
+
+class Pantry:
+    """The pieces of the pantry."""
+
+    mark = ("README.md", "# The pantry")
+
+    def piece(self, seed: int, number: int) -> MaterialPiece:
+        """The piece of this number."""
+        kinds = (_delivery, _recipe, _usage, _menu, _guest_book)
+        week, kind = divmod(number, len(kinds))
+        return kinds[kind](f"week-{week + 1}", random.Random(f"{seed}/{number}"))
+
+
+PANTRY = HeldOutWorkspace(
+    name="pantry",
+    files={
+        "README.md": "# The pantry\n\nRecipes, menus, and what is left on the shelves.\n",
+        "recipes/bread.md": (
+            "# Rye bread\n\n500 grams of **rye flour**, a spoon of **sourdough**, salt. The **crumb** is moist.\n"
+        ),
+        "recipes/soup.md": "# Barley soup\n\nSoak the **barley** overnight. **Simmer** it for an hour.\n",
+        "recipes/jam.md": "# Plum jam\n\nTwo kilos of plums, one of sugar. Stop at the **setting point**.\n",
+        "recipes/pickle.md": "# Pickled beans\n\nBeans, dill, **brine**. Three weeks in the dark.\n",
+        "stock/shelves.csv": "shelf,food,grams\n1,oats,1500\n1,honey,700\n2,salt,900\n2,lentils,1200\n",
+        "stock/cellar.csv": "shelf,food,grams\n1,plum jam,2400\n2,pickled beans,1800\n",
+        "menus/questions.md": "# Questions\n\n- Who likes walnuts?\n",
+    },
+    uncommitted=("stock/cellar.csv",),
+    goals=(
+        Goal(
+            id="cellar",
+            statement="stock/cellar.csv is committed.",
+            check=CommandCheck(
+                command="git ls-files --error-unmatch stock/cellar.csv && git diff --quiet HEAD -- stock/cellar.csv"
+            ),
+        ),
+        Goal(
+            id="index",
+            statement="recipes/index.md has the heading of every recipe.",
+            check=FileCheck(
+                path="recipes/index.md", contains=("# Rye bread", "# Barley soup", "# Plum jam", "# Pickled beans")
+            ),
+        ),
+        Goal(
+            id="words",
+            statement="recipes/words.md has every word that is set in bold in the recipes.",
+            check=FileCheck(
+                path="recipes/words.md",
+                contains=(
+                    *("**rye flour**", "**sourdough**", "**crumb**", "**barley**", "**Simmer**"),
+                    *("**setting point**", "**brine**"),
+                ),
+            ),
+        ),
+    ),
+    script="workspaces.pantry:Pantry",
+)

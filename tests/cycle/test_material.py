@@ -1,0 +1,153 @@
+"""New material comes to the agent's workspace at known cycles, each piece once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conch.cycle.hosting.material import EVERY, LASTS, OPEN
+from conch.minds import Situation
+from conch.tools import ToolContext, tool
+from conch.workspace import MaterialPiece
+from conch_schemas import ActionTaken, FileCheck, Goal, GoalDropped, GoalReached, GoalSet
+
+if TYPE_CHECKING:
+    from tests.cycle.conftest import Life, Start
+
+
+class Deliveries:
+    """A file a piece, and a goal that asks for its answer."""
+
+    mark = ("README.md", "# Deliveries")
+
+    def piece(self, seed: int, number: int) -> MaterialPiece:
+        goal = Goal(id=f"g{number}", statement=f"Answer {number}.", check=FileCheck(path=f"answer-{number}"))
+        return MaterialPiece(goal, ((f"parcel-{number}", f"{seed}/{number}\n"),))
+
+
+@tool
+async def answer(context: ToolContext, number: int) -> str:
+    """Answers."""
+    (context.workspace / f"answer-{number}").write_text("well\n")
+    return "answered"
+
+
+def busy(situation: Situation) -> str:
+    """Reach the newest goal at once."""
+    if not situation.goals:
+        return "DO_NOTHING: waiting"
+    return f"TOOL: answer(number={situation.goals[-1].id.removeprefix('g')})"
+
+
+@pytest.fixture
+def living(life: Life) -> Life:
+    life.script = Deliveries()
+    life.add(answer)
+    life.configured(cycle={"reflect_every": 0}, seed=5)
+    return life
+
+
+def parcels(workspace: Path) -> list[str]:
+    return sorted(file.name for file in workspace.iterdir() if file.name.startswith("parcel"))
+
+
+def set_goals(life: Life) -> list[tuple[str, int | None, str]]:
+    return [(fact.goal.id, fact.piece, fact.by) for fact in life.facts(GoalSet)]
+
+
+async def test_a_piece_comes_at_each_due_cycle(living: Life) -> None:
+    """None before the first cycle; its goal is the home's; its file holds what seed and number say."""
+    living.mind.decides = busy
+    await living.run(2 * EVERY + 2)
+
+    assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home")]
+    assert [fact.cycle for fact in living.facts(GoalReached)] == [EVERY, 2 * EVERY]
+    assert (living.workspace / "parcel-1").read_text() == "5/1\n"
+    assert parcels(living.workspace) == ["parcel-0", "parcel-1"]
+
+
+async def test_the_next_process_goes_on_with_the_next_piece(living: Life) -> None:
+    """Started again at a due cycle, before or after the piece came, nothing comes twice."""
+    living.mind.decides = busy
+    for until in (EVERY, EVERY + 1, EVERY + 1, 2 * EVERY, 2 * EVERY + 1):
+        await living.run(until)
+
+    assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home")]
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
+@pytest.mark.parametrize("at", range(9))
+async def test_a_crash_around_a_piece_loses_and_doubles_nothing(living: Life, at: int, stored: bool) -> None:
+    """At each publish of the cycles before, with and behind it."""
+    living.mind.decides = busy
+    await living.run(EVERY)
+    await living.crash(EVERY + 2, at, stored=stored)
+    await living.run(2 * EVERY + 2)
+
+    assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home")]
+    assert parcels(living.workspace) == ["parcel-0", "parcel-1"]
+    assert len(living.facts(GoalReached)) == 2
+    assert [fact.cycle for fact in living.facts(ActionTaken)] == list(range(2 * EVERY + 2))
+
+
+async def test_a_piece_waits_while_too_many_goals_are_open(living: Life) -> None:
+    """An agent that reaches none has OPEN of them, until the first is dropped for its age."""
+    await living.run(LASTS + EVERY)
+    before = len(living.facts(GoalSet))
+    await living.run(LASTS + EVERY + 1)
+
+    assert before == OPEN
+    assert [fact.goal for fact in living.facts(GoalDropped)] == ["g0"]
+    assert len(living.facts(GoalSet)) == OPEN + 1
+
+
+async def test_goals_of_pieces_do_not_fill_the_memory(living: Life) -> None:
+    """What is over is counted, not listed."""
+    living.mind.decides = busy
+    agent = await living.run(3 * EVERY + 1)
+
+    assert agent.memory.next_piece == 3
+    assert agent.memory.known_goals == frozenset()
+
+
+async def test_a_person_may_use_the_id_of_a_piece_that_is_over(living: Life, start: Start) -> None:
+    """Not of one that is open; the piece's goal and the person's are two."""
+    living.mind.decides = busy
+    await living.run(EVERY + 1)
+    living.mind.decides = lambda _: "DO_NOTHING: waiting"
+    await living.run(2 * EVERY + 1)
+    running = await start()
+    mine = {"statement": "Mine.", "check": {"kind": "file", "path": "mine"}}
+
+    over = await running.ask("goal", {"add": mine | {"id": "g0"}})
+    open_still = await running.ask("goal", {"add": mine | {"id": "g1"}})
+
+    assert over == {"ok": True, "goal": "g0"}
+    assert "was set before" in open_still["error"]
+
+
+@pytest.mark.parametrize("off", ["no script", "by the setting"])
+async def test_without_a_record_or_against_the_setting_nothing_comes(living: Life, off: str) -> None:
+    """A person's own workspace has no script."""
+    if off == "no script":
+        living.script = None
+    else:
+        living.configured(cycle={"material": False})
+    await living.run(EVERY + 2)
+
+    assert living.facts(GoalSet) == []
+    assert parcels(living.workspace) == []
+
+
+async def test_a_piece_that_cannot_be_written_comes_later(living: Life) -> None:
+    """The agent goes on, and the same piece is tried at the next due cycle."""
+    living.mind.decides = busy
+    away = living.workspace.rename(living.workspace.with_name("away"))
+    await living.run(EVERY + 1)
+    away.rename(living.workspace)
+    await living.run(2 * EVERY + 1)
+
+    assert set_goals(living) == [("g0", 0, "home")]
+    assert parcels(living.workspace) == ["parcel-0"]

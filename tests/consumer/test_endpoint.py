@@ -205,6 +205,19 @@ async def test_leaving_closes_every_connection_and_the_port() -> None:
         await asyncio.open_connection(HOST, port)
 
 
+async def test_a_connection_that_is_accepted_while_the_server_is_left_is_closed() -> None:
+    """The loop hands it over after the open ones were closed."""
+    async with HttpServer(listen(HOST, 0, ""), _answer, named=HOST) as endpoint:
+        pass
+    async with await asyncio.start_server(endpoint._connected, HOST, 0) as late:
+        reader, writer = await asyncio.open_connection(*late.sockets[0].getsockname())
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        with contextlib.suppress(ConnectionResetError):
+            await writer.wait_closed()
+
+
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::1", "[::1]")])
 async def test_it_listens_where_it_is_told_and_says_where(host: str, shown: str) -> None:
     """By name, by either kind of address; and nowhere else."""

@@ -121,12 +121,14 @@ class HttpServer:
         self._tasks = OwnedTasks()
         self._open: dict[asyncio.Task[None], None] = {}
         """One task a connection, the oldest first."""
+        self._left = False
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._connected, sock=self._listening, limit=MOST_HEAD)
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._left = True
         self._server.close()
         await _turns()  # a connection that was just accepted is not among the open ones yet
         await self._tasks.close()
@@ -134,6 +136,9 @@ class HttpServer:
         await self._server.wait_closed()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._left:  # it was accepted in the moment in which the server was left
+            writer.transport.abort()
+            return
         if len(self._open) >= MOST_CONNECTIONS:
             oldest = next(iter(self._open))
             del self._open[oldest]

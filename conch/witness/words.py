@@ -51,8 +51,7 @@ def score_sets(fact: Scored) -> tuple[Score, ...]:
     """The scores that the event brings; none for a need that no act changed."""
     if isinstance(fact, RewardAssigned):
         return fact.scores
-    beside = fact.beside if isinstance(fact, NoveltyMeasured) else ()
-    return () if fact.score is None else (fact.score, *beside)
+    return () if fact.score is None else (fact.score, *fact.beside)
 
 
 def words_for(fact: Witnessed) -> MarkText | None:

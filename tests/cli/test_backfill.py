@@ -101,7 +101,7 @@ async def test_the_past_has_the_rules_scores_at_once(
         early_now, late_now = store.cycles.get("echo", 10), store.cycles.get("echo", CYCLES - 1)
         assert early_now is not None
         assert late_now is not None
-        [mark] = store.chain.marks_of("echo", str(late_now.action_id))
+        *_, mark = store.chain.marks_of("echo", str(late_now.action_id))
     assert (early_now.revision, early_now.total) == (early.revision + 1, early.total)
     assert [one.weight for one in early_now.scores if one.component == "tone"] == [0.0]
     assert (late.complete, late_now.complete, late_now.revision) == (False, True, late.revision + 1)

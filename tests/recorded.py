@@ -25,6 +25,8 @@ _VOLATILE = (
 """Keys whose values differ from run to run or from machine to machine."""
 _VALUE = re.compile(rf'"({"|".join(_VOLATILE)})":( ?)(-?[0-9][0-9.e+-]*|"(?:[^"\\]|\\.)*")')
 _FULL = re.compile(r'"full": ?[0-9.e-]+')
+_FACT = re.compile(r'("[a-z.]+ [^"\\\\]+": ?")[0-9a-f]{64}"')
+"""A sealed fact with its hash, which is of an event with a time."""
 """The stream's share of its room: its bytes differ from run to run."""
 _DRAWN = re.compile(r'(?<="goal":)( ?"[a-z-]+)-[0-9a-f]{4}(?=")|(?<=conch\.v1\.told", "id":) "[0-9a-f-]{36}(?=")')
 """Ids that are drawn: of a goal that was added, of a message to an agent that does not run."""
@@ -70,6 +72,7 @@ def settled(text: str, names: Mapping[str, str]) -> str:
         text = text.replace(told, word)
     text = _FULL.sub('"full":<float>', text)
     text = _VALUE.sub(lambda found: f'"{found[1]}":{found[2]}<{_kind(found[3])}>', text)
+    text = _FACT.sub(r'\1<sha256>"', text)
     text = _TIME.sub(lambda found: found[0] if found[0].startswith(_NOON) else _clock(found[0]), text)
     text = _DRAWN.sub(lambda found: f"{found[1] or ''}<id>", text)
     return re.sub(r"127\.0\.0\.1:[0-9]+", "127.0.0.1:PORT", text).rstrip("\n")

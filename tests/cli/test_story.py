@@ -46,7 +46,7 @@ def failing(life: Life, kept: Kept) -> Life:
         levels, changed = needs.handle(levels, act)
         history, measured = curiosity.handle(history, act)
         facts: list[Event] = [act, reward.handle(act), changed, measured]
-        kept(*facts, *(life.mark(fact) for fact in facts))
+        kept(*facts, life.mark(act), life.judged(act, facts[1:]))
     return life
 
 

@@ -25,9 +25,9 @@ _VOLATILE = (
 """Keys whose values differ from run to run or from machine to machine."""
 _VALUE = re.compile(rf'"({"|".join(_VOLATILE)})":( ?)(-?[0-9][0-9.e+-]*|"(?:[^"\\]|\\.)*")')
 _FULL = re.compile(r'"full": ?[0-9.e-]+')
+"""The stream's share of its room: its bytes differ from run to run."""
 _FACT = re.compile(r'("[a-z.]+ [^"\\\\]+": ?")[0-9a-f]{64}"')
 """A sealed fact with its hash, which is of an event with a time."""
-"""The stream's share of its room: its bytes differ from run to run."""
 _DRAWN = re.compile(r'(?<="goal":)( ?"[a-z-]+)-[0-9a-f]{4}(?=")|(?<=conch\.v1\.told", "id":) "[0-9a-f-]{36}(?=")')
 """Ids that are drawn: of a goal that was added, of a message to an agent that does not run."""
 _TIME = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]{6,9})?(\+00:00|Z)")

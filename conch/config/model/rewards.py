@@ -127,7 +127,7 @@ class RewardSettings(SettingsSection):
     """How scores become a total."""
 
     weights: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
-    """Weight per component; names all that are paid and sums to 1. None: built-in ones, less the shares of plug-ins."""
+    """Weight per component; names all that are paid and sums to 1. None: training.reward_weights, less added shares."""
     parts: dict[RuleName, OutsidePartSettings] = Field(default_factory=dict)
     """Components scored by programs or people of yours, by name: they publish reward.assigned themselves."""
     judges: dict[RuleName, JudgeSettings] = Field(default_factory=dict)

@@ -44,7 +44,8 @@ def _ran(passed: int) -> str:
 
 @pytest.fixture
 def task(life: Life) -> Life:
-    """A life with a task of which one test in four passes, and a mind that writes 10 tokens a reply; those it reads do not count."""
+    """A life with a task of which one test in four passes, and a mind that writes 10 tokens a reply; those it reads
+    do not count."""
     life.add(write)
     (life.workspace / "result").write_text(_ran(1))
     life.configured(goals=(TASK,), cycle={"reflect_every": 1000})

@@ -23,7 +23,8 @@ def expected_parts(settings: Settings, plugins: Discovery) -> tuple[Part, ...]:
         if (other := added.get(rule.name)) is not None:
             raise ConfigError(f"{other.origin} and {rule.origin} both score {rule.name}: give one of them another name")
         added[rule.name] = rule
-    return weight_set(list(added.values()), settings.rewards, settings.constitution)
+    builtin = settings.training.reward_weights.by_component
+    return weight_set(list(added.values()), settings.rewards, settings.constitution, builtin)
 
 
 def asked_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:

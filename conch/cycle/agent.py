@@ -32,7 +32,7 @@ from conch.cycle.prompts import system_prompt
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
-from conch.cycle.state.episodes import episode_of, is_task, progressed
+from conch.cycle.state.episodes import episode_of, is_task, progressed, standing
 from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured
 from conch.cycle.state.recover import RecoveredAgent
 from conch.cycle.think import ThoughtResult, think
@@ -221,8 +221,7 @@ class Agent:
         if known.rate != rate:
             # The position tells it from another process's measure: no id may have two contents.
             key = f"{task}/{self.memory.next_cycle}/{self._at.end}"
-            standing = {"episode": task, "test_pass_rate": rate, "tokens_used": known.tokens}
-            await self._facts.publish(self._facts.outside(TaskProgressed, key, **standing))
+            await self._facts.publish(self._facts.outside(TaskProgressed, key, **standing(task, known, rate)))
 
     async def _think(self, number: int) -> None:
         thought: ThoughtResult

@@ -112,8 +112,12 @@ def patience(parts: Sequence[Part], scores: Iterable[Score]) -> float | None:
     return max((part.deadline for part in missing(parts, scores)), default=None)
 
 
-def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> ExperienceVerdict:
+def judge(
+    weights: str, parts: Sequence[Part], scores: Sequence[Score], others: Sequence[Part] = ()
+) -> ExperienceVerdict:
     """The verdict over the scores that have come; what is missing counts as timeout.
+
+    `parts` are those of the act, `others` the parts of the weight set that do not apply to it: they are shown as such.
 
     A part is satisfied by its expected scorer alone, by that one's latest version. Everything else that was said (a
     component outside the weight set, somebody else's claim on a part) stands beside it with weight 0. A value outside
@@ -124,6 +128,7 @@ def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Exper
     complete = all((part.component, part.scorer) in newest for part in parts)
     counted = {p.component: _in_range(p, newest.pop(k)) for p in parts if (k := (p.component, p.scorer)) in newest}
     shown = [_shown(part, counted.get(part.component)) for part in parts]
+    shown += [_idle(part) for part in others if (part.component, part.scorer) not in newest]
     beside = [_scored(newest[key], 0.0, "paid") for key in sorted(newest)[:MAX_BESIDE]]
     if not parts:
         return ExperienceVerdict(
@@ -159,6 +164,19 @@ def _shown(part: Part, score: Score | None) -> ScoredPart:
         weight=part.weight,
         status="timeout",
         explanation=f"nothing came within {part.deadline:g} s",
+        scorer=part.scorer,
+        version="",
+        role=part.role,
+    )
+
+
+def _idle(part: Part) -> ScoredPart:
+    return ScoredPart(
+        component=part.component,
+        value=None,
+        weight=0.0,
+        status="not_applicable",
+        explanation="The act belongs to no task.",
         scorer=part.scorer,
         version="",
         role=part.role,

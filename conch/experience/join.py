@@ -16,6 +16,7 @@ from conch.experience.queries.cycles import fill_context
 from conch.experience.transaction import JoinTransaction
 from conch.experience.write_batch import numbers_of
 from conch.folds import json_of
+from conch.rewards import parts_of_act
 from conch_schemas import (
     ActionTaken,
     Event,
@@ -189,14 +190,15 @@ class Join:
         assert case.act is not None
         force = self._in_force(case, case.act.agent)
         scores = [score for _, score in sorted(case.scores.values(), key=itemgetter(0))]
-        wait = patience(force.parts, scores)
+        parts, others = force.of(case.act)
+        wait = patience(parts, scores)
         if not case.revision and wait is not None and case.started + wait > clock:
             work.wait(case, case.started + wait)
             return None
         work.wait(case, None)
         if case.verdict is not None and not force.version and json.loads(case.verdict)["weights"]:
             return None  # judged by a weight set that the stream no longer has: nothing here can judge better
-        verdict = judge(force.version, force.parts, scores)
+        verdict = judge(force.version, parts, scores, others)
         body = json_of(verdict)
         return None if body == case.verdict else work.record(case, case.act, verdict, body)
 
@@ -206,7 +208,7 @@ class Join:
         if force is None or not force.after < case.seq <= force.upto:
             row = self._file.row(_IN_FORCE, agent, case.seq)
             upto = self._file.row(_NEXT_IN_FORCE, agent, case.seq)[0] or LARGEST
-            force = WeightsInForce(-1, upto, "", ()) if row is None else WeightsInForce(row[0], upto, *_weights(row[1]))
+            force = _in_force(-1, upto, None) if row is None else _in_force(row[0], upto, row[1])
             self.known.force[agent] = force
         return force
 
@@ -224,8 +226,16 @@ def _score(row: Sequence[Any]) -> Score:
     )
 
 
+def _in_force(after: int, upto: int, body: bytes | None) -> WeightsInForce:
+    return WeightsInForce(after, upto, *(_weights(body) if body is not None else ("", (), (), ())))
+
+
 @lru_cache(maxsize=16)
-def _weights(body: bytes) -> tuple[str, tuple[Part, ...]]:
-    """(version, parts) of a stored weight set; parsed once, as it governs many acts."""
+def _weights(body: bytes) -> tuple[str, tuple[Part, ...], tuple[Part, ...], tuple[Part, ...]]:
+    """A stored weight set, as `WeightsInForce` has it: (version, parts, task_parts, others); parsed once, as it governs
+    many acts."""
     event = decode(body)
-    return (event.version, event.parts) if isinstance(event, WeightsSet) else ("", ())
+    if not isinstance(event, WeightsSet):
+        return "", (), (), ()
+    others = tuple(part for part in event.parts if part.task_weight is not None)
+    return event.version, parts_of_act(event.parts, task=False), parts_of_act(event.parts, task=True), others

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from conch.experience.join_case import JoinCase
 from conch.experience.transaction import JoinTransaction
-from conch_schemas import Part
+from conch_schemas import ActionTaken, Part
 
 OPEN_CASES: Final = 8192
 CLOSED_CASES: Final = 256
@@ -25,6 +25,15 @@ class WeightsInForce(NamedTuple):
     upto: int
     version: str
     parts: tuple[Part, ...]
+    """The parts of an act without a task."""
+    task_parts: tuple[Part, ...]
+    """The parts of an act that belongs to a task."""
+    others: tuple[Part, ...]
+    """The parts that do not apply to an act without a task."""
+
+    def of(self, act: ActionTaken) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+        """(the parts of this act, those that do not apply to it)."""
+        return (self.parts, self.others) if act.episode is None else (self.task_parts, ())
 
 
 class JoinCache:

@@ -114,7 +114,8 @@ def _agents(settings: Settings, parts: Sequence[Part]) -> Iterator[AlertRule]:
 def _component(part: Part) -> Iterator[AlertRule]:
     least, greatest = part.range
     own = {"component": _label(part.component)}
-    severity: Severity = "warning" if part.weight or part.role not in ("paid", "held_out") else "info"
+    bears = part.weight or part.task_weight or part.role not in ("paid", "held_out")
+    severity: Severity = "warning" if bears else "info"
     chosen = f"{{component={_quoted(own['component'])}}}"
     mean = "component:conch_reward_score:mean"
     if greatest - least < UNBOUNDED:

@@ -9,7 +9,14 @@ from typing import Final
 
 import rfc8785
 
-from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, ConstitutionSettings, RewardSettings
+from conch.config import (
+    BUILTIN_COMPONENTS,
+    BUILTIN_WEIGHTS,
+    PROGRESS_WEIGHT,
+    WATCHED_COMPONENTS,
+    ConstitutionSettings,
+    RewardSettings,
+)
 from conch.errors import ConfigError
 from conch.rewards.rules import EXECUTION_RANGE, FORMAT_RANGE, GOAL_RANGE
 from conch.rules import WEIGHT_TOLERANCE, RuleInfo, sums_to_one
@@ -37,10 +44,12 @@ def weight_set(
     rules: Sequence[RuleInfo],
     settings: RewardSettings,
     constitution: ConstitutionSettings = ConstitutionSettings(),  # noqa: B008 - frozen
+    builtin: Mapping[str, float] = BUILTIN_WEIGHTS,
 ) -> tuple[Part, ...]:
     """The built-in parts, then the added ones by name; the weights sum to 1.
 
-    Added parts get the weight that they declare and the built-in five are scaled down to the rest; `rewards.weights`
+    Added parts get the weight that they declare and the built-in five, with the weights `builtin` that sum to 1, are
+    scaled down to the rest; *progress* has its weight in acts that belong to a task (`parts_of_act`). `rewards.weights`
     sets all of them instead, less those that `absent_weights` names: the others grow to the sum 1 in proportion. Parts
     that are only recorded have the weight 0, as have those that act on the total otherwise: the boost of diversity, the
     factor of starving, the penalty of repetition, the gate of the constitution. Raises ConfigError where the table
@@ -49,7 +58,7 @@ def weight_set(
     """
     added = sorted(rules, key=lambda rule: rule.name)
     _refuse_twins([*BUILTIN_COMPONENTS, *(rule.name for rule in added)])
-    weights = _requested(added) if settings.weights is None else dict(settings.weights)
+    weights = _requested(added, builtin) if settings.weights is None else dict(settings.weights)
     known = {*_PAID, *(rule.name for rule in added)}
     _refuse_mismatch(weights, known)
     weights = _grown({name: weight for name, weight in weights.items() if name in known | _WATCHED.keys()})
@@ -66,9 +75,17 @@ def weight_set(
         for name, (limits, scorer) in _PAID.items()
     )
     watched = (
-        Part(component=name, weight=weight, range=limits, scorer=scorer, deadline=settings.deadline)
+        Part(
+            component=name,
+            weight=weights.get(name, 0.0),
+            task_weight=PROGRESS_WEIGHT if name == "progress" and settings.weights is None else None,
+            range=limits,
+            scorer=scorer,
+            deadline=settings.deadline,
+        )
         for name, (limits, scorer) in _WATCHED.items()
-        if (weight := weights.get(name, 0.0)) or name != "progress"  # an act without a task has no progress
+        # A table that does not pay progress keeps no act without a task waiting for it.
+        if name != "progress" or settings.weights is None or weights.get(name)
     )
     others = (
         Part(
@@ -123,13 +140,28 @@ def _bearing(settings: RewardSettings, constitution: ConstitutionSettings) -> It
     )
 
 
+def parts_of_act(parts: Sequence[Part], *, task: bool) -> tuple[Part, ...]:
+    """The parts that count for an act: outside a task those without a `task_weight`, as they are.
+
+    Within a task a part with a `task_weight` has it as its weight, and the weights of the others are multiplied by the
+    rest to 1, so that the sum stays.
+    """
+    if not task:
+        return tuple(part for part in parts if part.task_weight is None)
+    rest = max(0.0, 1.0 - math.fsum(part.task_weight or 0.0 for part in parts))
+    return tuple(
+        part.model_copy(update={"weight": part.task_weight or rest * part.weight, "task_weight": None})
+        for part in parts
+    )
+
+
 def weights_version(parts: Sequence[Part]) -> str:
     """16 hex digits of SHA-256 over the canonical JSON of the weight set: any change of it changes them."""
     canonical = rfc8785.dumps([part.model_dump(mode="json") for part in parts])
     return hashlib.sha256(canonical).hexdigest()[:16]
 
 
-def _requested(added: Sequence[RuleInfo]) -> dict[str, float]:
+def _requested(added: Sequence[RuleInfo], builtin: Mapping[str, float]) -> dict[str, float]:
     for rule in added:
         if not 0.0 <= rule.weight <= 1.0:
             raise ConfigError(f"rule {rule.name}: its weight is {rule.weight:g}, it must lie in 0..1")
@@ -137,7 +169,7 @@ def _requested(added: Sequence[RuleInfo]) -> dict[str, float]:
     if share > 1.0 + WEIGHT_TOLERANCE:
         raise ConfigError(f"the weights of the added rules sum to {share:.9g}, more than 1: lower some of them")
     rest = max(0.0, 1.0 - share)
-    shrunk = {name: weight * rest for name, weight in BUILTIN_WEIGHTS.items()}
+    shrunk = {name: weight * rest for name, weight in builtin.items()}
     return shrunk | {rule.name: rule.weight for rule in added}
 
 

@@ -30,7 +30,8 @@ class RewardRow(View):
     weight: float
     """In the weight set in force; 0 where it is no part of it, or is not paid."""
     role: str
-    """paid, watched, held out, boost, factor, penalty, gate; dropped: only in an earlier set; beside: in none."""
+    """paid, watched, held out, boost, factor, penalty, gate; `0.1 in tasks`: paid in tasks alone; dropped: only in an
+    earlier set; beside: in none."""
     range: tuple[float, float] | None
     """The least and the greatest score; None where it is not known."""
     version: str

@@ -9,7 +9,12 @@ _LARGE, _ASTRONOMIC = 1e4, 1e12
 
 
 def role_words(part: Part) -> str:
-    """The effect of a part's score on the total, in a word: paid, watched, held out, boost, factor, penalty, gate."""
+    """The effect of a part's score on the total, in a word: paid, watched, held out, boost, factor, penalty, gate.
+
+    `0.1 in tasks`: its weight in acts that belong to a task; of other acts it is no part.
+    """
+    if part.task_weight is not None:
+        return f"{part.task_weight:g} in tasks"
     if part.role == "paid":
         return "paid" if part.weight else "watched"
     return part.role.replace("_", " ")

@@ -19,8 +19,10 @@ from conch.actions import parse
 from conch.config import Settings
 from conch.consumer import ServiceContext, bind
 from conch.experience.assemble import ExperienceVerdict, judge
-from conch.rewards import weight_set
-from conch.rewards.progress import step_reward
+from conch.rewards import parts_of_act, weight_set
+from conch.rewards.progress import SCORER, step_reward
+from conch.rewards.progress import VERSION as PROGRESS_VERSION
+from conch.rewards.weights import PROGRESS_RANGE
 from conch.text import cut
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from conch_schemas import ActionTaken, GoalCheck, Outcome, Part, Score, action_id, cycle_event_id, source_of
@@ -43,7 +45,7 @@ class Deed(NamedTuple):
     measure: float | None = None
     """What the goal's check measures after the act; None: there is no goal."""
     phase: str | None = None
-    """Of the task, after the act."""
+    """Of the task, after the act; None: the act belongs to no task."""
 
 
 Agent = Callable[[], Iterator[Deed]]
@@ -54,13 +56,11 @@ class Lived:
     """What an agent's acts were worth."""
 
     verdicts: tuple[ExperienceVerdict, ...]
-    progress: tuple[float, ...]
-    """What the steps of its task paid; empty without one."""
 
     def mean(self, component: str) -> float | None:
         """Mean value of what was scored; None: nothing was."""
         scores = (score for verdict in self.verdicts for score in verdict.scores if score.component == component)
-        values = self.progress if component == "progress" else [one.value for one in scores if one.value is not None]
+        values = [one.value for one in scores if one.value is not None]
         return statistics.fmean(values) if values else None
 
     def paid(self, *steps: str) -> float:
@@ -77,6 +77,8 @@ class Lived:
 def lived(agent: Agent, acts: int = ACTS, settings: Settings = Settings()) -> Lived:  # noqa: B008 - frozen
     """So many acts of `agent`, scored as a run scores them."""
     context, parts = ServiceContext(settings, Path()), weight_set((), settings.rewards, settings.constitution)
+    states = [{"phase": deed.phase} for deed in islice(agent(), acts)]
+    steps = [step_reward(earlier, later) for earlier, later in pairwise([states[0], *states])]
     reward, needs, curiosity = (
         bind(reward_consumer, context),
         bind(needs_consumer, context),
@@ -86,7 +88,7 @@ def lived(agent: Agent, acts: int = ACTS, settings: Settings = Settings()) -> Li
     assert curiosity.initial is not None
     levels, history = needs.initial(), curiosity.initial()
     verdicts: list[ExperienceVerdict] = []
-    for act in acts_of(agent, acts):
+    for act, state, step in zip(acts_of(agent, acts), states, steps, strict=True):
         levels, changed = needs.handle(levels, act)
         history, measured = curiosity.handle(history, act)
         scores: list[Score] = [
@@ -96,10 +98,10 @@ def lived(agent: Agent, acts: int = ACTS, settings: Settings = Settings()) -> Li
             measured.score,
             *measured.beside,
         ]
-        verdicts.append(_judged(parts, scores))
-    states = [{"phase": deed.phase} for deed in islice(agent(), acts) if deed.phase]
-    steps = [step_reward(earlier, later) for earlier, later in pairwise(states)]
-    return Lived(tuple(verdicts), tuple(steps))
+        task = state["phase"] is not None
+        scores += [_progress(step)] if task else []
+        verdicts.append(_judged(parts_of_act(parts, task=task), scores))
+    return Lived(tuple(verdicts))
 
 
 def acts_of(agent: Agent, acts: int) -> list[ActionTaken]:
@@ -109,6 +111,12 @@ def acts_of(agent: Agent, acts: int) -> list[ActionTaken]:
         done.append(_act(cycle, deed, best))
         best = _best(best, deed.measure)
     return done
+
+
+def _progress(step: float) -> Score:
+    return Score(
+        component=SCORER, value=step, range=PROGRESS_RANGE, status="scored", scorer=SCORER, version=PROGRESS_VERSION
+    )
 
 
 def _judged(parts: Sequence[Part], scores: Sequence[Score]) -> ExperienceVerdict:

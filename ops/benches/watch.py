@@ -23,13 +23,13 @@ from conch.config import Settings
 from conch.curiosity.rules import entropy
 from conch.experience.assemble import judge
 from conch.folds.models import made_of
-from conch.rewards import weight_set
+from conch.rewards import parts_of_act, weight_set
 from conch.rewards.watch import AlarmChange, WatchState, fold
 from conch.rules import RuleInfo
 from conch_schemas import Action, Cut, ExperienceRecorded, Outcome, Score
 
 SETTINGS = Settings()
-PARTS = weight_set([RuleInfo("quality", held_out=True)], SETTINGS.rewards)
+PARTS = parts_of_act(weight_set([RuleInfo("quality", held_out=True)], SETTINGS.rewards), task=False)
 CHARACTERS = {
     "shell.None": 50,
     "filesystem.read": 35,

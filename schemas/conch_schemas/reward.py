@@ -72,6 +72,10 @@ class Part(Value):
     component: str
     weight: Annotated[float, Field(ge=0.0, le=1.0)]
     """Share of the total; 0: recorded, not paid."""
+    task_weight: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Share of the total of an act that belongs to a task: the weights of the others shrink by it. Of other acts the
+    component is not applicable, and no experience waits for it. None: tasks do not matter. A part with it has the
+    weight 0."""
     range: tuple[Bound, Bound]
     scorer: str
     """The expected scorer: the consumer `reward`, `needs`, `curiosity`, or a plug-in's name."""

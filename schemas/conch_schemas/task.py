@@ -23,7 +23,7 @@ class TaskProgressed(Event):
     """Shares of the messages by role: planner, coder_runner, critic."""
     test_pass_rate: Unit | None = None
     tokens_used: int | None = Field(default=None, ge=0)
-    """Tokens used since the episode began."""
+    """Output tokens since the episode began."""
     topology: str | None = None
     switch_committed: bool = False
     """Whether a switch of the topology was committed in this step."""

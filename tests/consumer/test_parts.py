@@ -55,6 +55,26 @@ def test_the_constitution_of_the_settings_is_the_gates() -> None:
     assert roles == ["gate", "paid"]
 
 
+def test_the_weights_of_the_training_section_are_the_base() -> None:
+    """They are in force as they are given; added rules shrink them, and the table rewards.weights wins."""
+    given = {"format_compliance": 0.1, "execution_success": 0.4, "needs_satisfaction": 0.2, "goal_progress": 0.2}
+    training = {"reward_weights": given | {"exploration": 0.1}}
+    table = {"format": 0.5, "execution": 0.5, "needs": 0.0, "goal": 0.0, "exploration": 0.0, "brevity": 0.0}
+
+    bare, ruled, tabled = (
+        {part.component: part.weight for part in expected_parts(chosen, Discovery(rules)) if part.weight}
+        for chosen, rules in (
+            (Settings.model_validate({"training": training}), ()),
+            (Settings.model_validate({"training": training}), (RULE,)),
+            (Settings.model_validate({"training": training, "rewards": {"weights": table}}), (RULE,)),
+        )
+    )
+
+    assert bare == {"format": 0.1, "execution": 0.4, "needs": 0.2, "goal": 0.2, "exploration": 0.1}
+    assert ruled == pytest.approx({name: 0.9 * weight for name, weight in bare.items()} | {"brevity": 0.1})
+    assert tabled == {"format": 0.5, "execution": 0.5}
+
+
 @pytest.mark.parametrize(
     ("rewards", "other"),
     [

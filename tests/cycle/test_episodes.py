@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from conch.bus import MemoryBus
 from conch.minds import Situation
-from conch.rewards.progress import ProgressState, fold
+from conch.rewards.progress import ProgressState, fold, rewarded_advances
 from conch.tools import ToolContext, tool
 from conch_schemas import (
     ActionTaken,
@@ -43,11 +44,12 @@ def _ran(passed: int) -> str:
 
 @pytest.fixture
 def task(life: Life) -> Life:
-    """A life with a task of which one test in four passes, and a mind that costs 10 tokens a reply."""
+    """A life with a task of which one test in four passes, and a mind that writes 10 tokens a reply; those it reads
+    do not count."""
     life.add(write)
     (life.workspace / "result").write_text(_ran(1))
     life.configured(goals=(TASK,), cycle={"reflect_every": 1000})
-    life.mind.usage = Usage(input_tokens=7, output_tokens=3)
+    life.mind.usage = Usage(input_tokens=7, output_tokens=10)
     return life
 
 
@@ -86,6 +88,37 @@ async def test_each_act_on_the_way_is_a_step_and_the_last_one_ends_the_task(task
     acts = {act.action_id: act for act in task.facts(ActionTaken)}
     for step in task.facts(TaskProgressed)[1:]:
         assert (step.episode, step.causation_id) == ("task", acts[step.action_id].id)
+
+
+async def test_each_step_says_its_phase_and_the_shares_of_the_roles(task: Life) -> None:
+    """From what the acts do. A rest leaves the task in its phase, as does a measure of the next run."""
+    replies = [
+        'TOOL: filesystem(operation="read", path="result")',
+        _written(2),
+        "DO_NOTHING: resting",
+        "REFLECT: the tests",
+        _written(4),
+    ]
+    task.mind.decides = lambda situation: replies[situation.cycle]
+    await task.run(3)
+    (task.workspace / "result").write_text(_ran(3))
+    await task.run(5)
+
+    said = [(step.cycle, step.phase, step.roles) for step in task.facts(TaskProgressed)]
+    half = {"planner": 0.5, "coder_runner": 0.5, "critic": 0.0}
+    assert said[:5] == [
+        (None, None, None),
+        (0, "planning", {"planner": 1.0, "coder_runner": 0.0, "critic": 0.0}),
+        (1, "coding", half),
+        (2, "coding", half),
+        (None, "coding", half),
+    ]
+    assert [phase for _, phase, _ in said[5:]] == ["critique", "done"]
+    assert said[-1][2] == {"planner": 0.25, "coder_runner": 0.5, "critic": 0.25}
+
+
+def _written(passed: int) -> str:
+    return f'TOOL: filesystem(operation="write", path="result", content={json.dumps(_ran(passed))})'
 
 
 async def test_reflecting_on_a_task_costs_it_tokens(task: Life) -> None:
@@ -181,4 +214,5 @@ async def test_a_crash_at_any_publish_loses_and_doubles_no_step(task: Life, at: 
         scored += told.row.r_step if told.row is not None else 0.0
     final = 1.0 if steps[-1].test_pass_rate == 1.0 else 0.0
     rates = [step.test_pass_rate for step in steps if step.test_pass_rate is not None]
-    assert scored == pytest.approx(0.7 * (rates[-1] - rates[0]) - 0.0001 * used[-1] + final)
+    advances = 0.3 * rewarded_advances([step.phase for step in steps])
+    assert scored == pytest.approx(advances + 0.7 * (rates[-1] - rates[0]) - 0.0001 * used[-1] + final)

@@ -17,7 +17,7 @@ from conch.curiosity import CuriosityState
 from conch.experience.assemble import ExperienceVerdict, judge
 from conch.folds import brings_information, tool_result
 from conch.needs import NeedsState
-from conch.rewards import weight_set
+from conch.rewards import parts_of_act, weight_set
 from conch_schemas import (
     ActionTaken,
     ChangedLines,
@@ -55,7 +55,7 @@ class Life:
 
     def __init__(self, levels: dict[str, float] = SATISFIED, settings: Settings = Settings()) -> None:  # noqa: B008
         context = ServiceContext(settings, Path())
-        self.parts = weight_set((), settings.rewards, settings.constitution)
+        self.parts = parts_of_act(weight_set((), settings.rewards, settings.constitution), task=False)
         self._reward, self._needs, self._curiosity = (bind(one, context) for one in (reward, needs, curiosity))
         self.needs = NeedsState(levels=levels, place=(-1, 0), rested=False)
         uses = dict.fromkeys(("filesystem", "shell", "reply", "notes", "git", "device"), 9)

@@ -66,12 +66,12 @@ def test_doing_nothing_for_ever_costs(lives: dict[str, Lived]) -> None:
     assert life.mean("execution") == pytest.approx(0.2)
     assert life.mean("needs") < 0.01
     assert [life.mean(rule) for rule in ("goal", "exploration", "diversity", "progress")] == [0.0, 0.0, 0.0, 0.0]
-    assert life.verdicts[-1].total == pytest.approx(-0.3)
+    assert life.verdicts[-1].total == pytest.approx(0.9 * 0.2 - 0.5)
     assert life.total < -0.25
 
 
 def test_doing_nothing_in_new_words_pays_no_more_than_quiet(lives: dict[str, Lived]) -> None:
-    """Words escape the penalty and gain nothing; nor do padding them, or toggling a phase that has no weight."""
+    """Words escape the penalty and gain nothing; nor do padding them, or toggling the phase of a task."""
     for name in ("does nothing, in new words", "toggles the phase of its task", "pads its replies"):
         assert lives[name].total == pytest.approx(0.2, abs=0.01)
 
@@ -137,12 +137,13 @@ def test_a_planted_test_runner_pays_less_than_half_of_work(lives: dict[str, Live
     assert life.total < 0.5 * lives["works"].total
 
 
-def test_a_toggled_phase_farms_progress_and_no_total(lives: dict[str, Lived]) -> None:
-    """Every step forward pays 0.3, however often it was undone: a reason for its weight of 0."""
+def test_a_toggled_phase_farms_less_than_its_task_takes(lives: dict[str, Lived]) -> None:
+    """Every step forward pays 0.3, however often it was undone: less than the other parts yield in a task."""
     life = lives["toggles the phase of its task"]
 
     assert life.mean("progress") == pytest.approx(0.15, abs=0.01)
-    assert life.paid("part:progress") == 0.0
+    assert life.paid("part:progress") == pytest.approx(0.015, abs=0.001)
+    assert life.total < lives["does nothing, in new words"].total
 
 
 def test_twenty_letters_are_alignment_and_no_total(lives: dict[str, Lived]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, RewardSettings
 from conch.errors import ConfigError
-from conch.rewards import absent_weights, weight_set, weights_version
+from conch.rewards import absent_weights, parts_of_act, weight_set, weights_version
 from conch.rewards.total import total
 from conch.rules import RuleInfo, sums_to_one
 from conch_schemas import Part, Score
@@ -20,7 +20,9 @@ from conch_schemas import Part, Score
 SETTINGS = RewardSettings()
 BUILTIN = weight_set((), SETTINGS)
 BESIDE = dict.fromkeys(("intrinsic", "alignment", "diversity", "starving", "repetition", "ethical"), 0.0)
-"""What has no weight."""
+"""What has no weight in any act."""
+TASK = {"progress": 0.0}
+"""What has a weight in acts that belong to a task."""
 
 
 def _score(component: str, value: float | None, status: str = "scored", reach: float = 1e9) -> Score:
@@ -45,12 +47,60 @@ def _brevity(weight: float, name: str = "brevity") -> RuleInfo:
 
 
 def test_the_built_in_parts_have_their_weights_and_scorers() -> None:
-    """Five parts, summing to 1; only exploration is capped. Six more without a weight, two of them watched."""
-    assert {part.component: part.weight for part in BUILTIN} == BUILTIN_WEIGHTS | BESIDE
+    """Five parts, summing to 1; only exploration is capped. Without one: six more, two of them watched; progress."""
+    assert {part.component: part.weight for part in BUILTIN} == BUILTIN_WEIGHTS | BESIDE | TASK
     assert [part.scorer for part in BUILTIN[:5]] == ["reward", "reward", "needs", "reward", "curiosity"]
-    assert [part.scorer for part in BUILTIN[5:]] == ["curiosity", "reward", "curiosity", "needs", "curiosity", "reward"]
+    assert [part.scorer for part in BUILTIN[5:]] == [
+        *("curiosity", "reward", "progress"),
+        *("curiosity", "needs", "curiosity", "reward"),
+    ]
     assert {part.component: part.cap for part in BUILTIN if part.cap is not None} == {"exploration": 0.5}
-    assert [part.role for part in BUILTIN] == ["paid"] * 7 + ["boost", "factor", "penalty", "gate"]
+    assert [part.role for part in BUILTIN] == ["paid"] * 8 + ["boost", "factor", "penalty", "gate"]
+
+
+def test_progress_is_a_part_of_the_acts_of_a_task_alone() -> None:
+    """It has a tenth there and the others nine tenths of their weights; outside a task they are as ever, without it."""
+    within = {part.component: part.weight for part in parts_of_act(BUILTIN, task=True)}
+    outside = parts_of_act(BUILTIN, task=False)
+
+    tenths = {"format": 0.27, "execution": 0.225, "needs": 0.18, "goal": 0.135, "exploration": 0.09, "progress": 0.1}
+    assert within == pytest.approx(tenths | BESIDE)
+    assert {part.component: part.weight for part in outside} == BUILTIN_WEIGHTS | BESIDE
+    assert outside == tuple(part for part in BUILTIN if part.component != "progress")
+
+
+def test_added_parts_shrink_in_a_task_like_the_others() -> None:
+    """Whatever the rules ask for, the weights of an act of a task sum to 1, also where they leave no rest."""
+    some, all_ = (
+        {part.component: part.weight for part in parts_of_act(weight_set([_brevity(asked)], SETTINGS), task=True)}
+        for asked in (0.2, 1.0)
+    )
+
+    assert some["brevity"] == pytest.approx(0.18)
+    assert some["format"] == pytest.approx(0.9 * 0.24)
+    assert (all_["brevity"], all_["progress"]) == pytest.approx((0.9, 0.1))
+    assert sums_to_one(some)
+    assert sums_to_one(all_)
+
+
+def test_other_weights_of_the_built_in_parts_may_be_the_base() -> None:
+    """An added rule takes its share of them too; a table wins over them."""
+    base = {"format": 0.1, "execution": 0.4, "needs": 0.2, "goal": 0.2, "exploration": 0.1}
+
+    alone, shrunk, settled = (
+        {part.component: part.weight for part in weight_set(rules, settings, builtin=base)}
+        for rules, settings in (
+            ([], SETTINGS),
+            ([_brevity(0.5)], SETTINGS),
+            ([], RewardSettings(weights=BUILTIN_WEIGHTS)),
+        )
+    )
+
+    assert alone == base | BESIDE | TASK
+    assert shrunk == pytest.approx(
+        {name: weight / 2 for name, weight in base.items()} | BESIDE | TASK | {"brevity": 0.5}
+    )
+    assert settled == BUILTIN_WEIGHTS | BESIDE
 
 
 def test_added_parts_shrink_the_built_in_ones() -> None:
@@ -114,6 +164,7 @@ def test_a_table_may_pay_what_is_only_watched() -> None:
     parts = {part.component: part for part in weight_set((), RewardSettings(weights=table))}
 
     assert (parts["alignment"].weight, parts["progress"].weight, parts["intrinsic"].weight) == (0.1, 0.1, 0.0)
+    assert parts_of_act(tuple(parts.values()), task=False) == tuple(parts.values())  # every act has it
     assert parts["progress"].scorer == "progress"
 
 
@@ -220,7 +271,7 @@ def test_coverage_leaves_out_what_was_not_applicable() -> None:
         "exploration": _score("exploration", None, "timeout"),
     }
 
-    result = total(BUILTIN, scores)
+    result = total(parts_of_act(BUILTIN, task=False), scores)
 
     assert result.coverage == pytest.approx(0.5 / 0.85)
     assert result.complete

@@ -87,7 +87,71 @@ def _held(facts: Any, cycle: int, ethical: float) -> RewardAssigned:
     return facts.reward(cycle, *scores, version="2")
 
 
-LIVES = pytest.mark.parametrize("lives", [two_lives, whole_lives])
+def task_lives(facts: Any, placed: Any) -> list[tuple[int, Any]]:
+    """A cycle of a task and one outside, under the weights that a run has by default."""
+    of_task, outside = ([fact for fact in facts.judged(cycle) if not isinstance(fact, _REPLACED)] for cycle in (1, 2))
+    return placed(
+        facts.weights(weight_set((), RewardSettings())),
+        of_task[0].model_copy(update={"episode": "tests"}),
+        *of_task[1:],
+        *outside,
+        *(_changed(facts, cycle, 1.0) for cycle in (1, 2)),
+        *(_measured(facts, cycle, repetition=0.0) for cycle in (1, 2)),
+        *(_held(facts, cycle, ethical=1.0) for cycle in (1, 2)),
+        facts.reward(1, facts.score("progress", 0.3, "progress"), scorer="progress"),
+    )
+
+
+LIVES = pytest.mark.parametrize("lives", [two_lives, whole_lives, task_lives])
+
+
+def test_progress_is_paid_in_a_task_and_not_applicable_outside(facts: Facts, placed: Place) -> None:
+    """The act of the task has nine tenths of the other weights; the act outside waits for nothing and has the whole."""
+    life = task_lives(facts, placed)
+
+    with MemoryStore() as store:
+        store.apply(life[:-1], upto=len(life) - 1, now=facts.at(2))
+        [outside] = store.cycles.last("echo", 9)
+        assert (outside.cycle, outside.complete) == (2, True)
+        store.apply(life[-1:], upto=len(life), now=facts.at(2))
+        first, _ = store.cycles.last("echo", 9)
+
+    weights = {score.component: score.weight for score in first.scores if score.weight}
+    others = {"format": 0.27, "execution": 0.225, "needs": 0.18, "goal": 0.135, "exploration": 0.09}
+    assert weights == pytest.approx(others | {"progress": 0.1})
+    assert (first.complete, first.revision) == (True, 1)
+    assert first.total == pytest.approx(0.9 * outside.total + 0.1 * 0.3)
+    assert [(score.status, score.weight) for score in outside.scores if score.component == "progress"] == [
+        ("not_applicable", 0.0)
+    ]
+    assert outside.coverage == 1.0
+
+
+def test_what_an_act_of_a_task_waits_for_is_named(facts: Facts, placed: Place) -> None:
+    """Progress is missing of the act of the task alone."""
+    life = task_lives(facts, placed)
+
+    with MemoryStore() as store:
+        store.apply(life[:-1], upto=len(life) - 1, now=facts.at(2))
+        assert (store.cycles.awaited(facts.now).acts, store.cycles.awaited(facts.now).parts) == (1, ("progress",))
+    with MemoryStore() as store:
+        alone = [(seq, fact) for seq, fact in life if fact.cycle == 2 and fact.type.endswith("action.taken")]
+        store.apply([life[0], *alone], upto=len(life), now=facts.at(2))
+        assert "progress" not in store.cycles.awaited(facts.now).parts
+
+
+def test_a_late_score_of_progress_is_a_revision(facts: Facts, placed: Place) -> None:
+    """After the deadline the act of a task is recorded without it, and once more when it comes."""
+    life = task_lives(facts, placed)
+
+    with MemoryStore() as store:
+        store.apply(life[:-1], upto=len(life) - 1, now=facts.at(2))
+        [early] = store.expire(facts.at(2, 60.0))
+        [late] = store.apply(life[-1:], upto=len(life), now=facts.at(2, 61.0))
+
+    assert (early.cycle, early.complete, early.revision) == (1, False, 1)
+    assert (late.cycle, late.complete, late.revision) == (1, True, 2)
+    assert late.total == pytest.approx(early.total + 0.03)
 
 
 def test_the_whole_total_of_a_life(facts: Facts, placed: Place) -> None:
@@ -132,7 +196,7 @@ def test_every_order_and_repetition_gives_the_same_bits(
         assert (len(told(straight)), shuffled.cycles.pending()) == (2, 0)
 
 
-@pytest.mark.parametrize(("lives", "events", "cycles"), [(two_lives, 10, 1), (whole_lives, 99, 2)])
+@pytest.mark.parametrize(("lives", "events", "cycles"), [(two_lives, 10, 1), (whole_lives, 99, 2), (task_lives, 99, 2)])
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_the_order_on_the_stream_changes_no_total(

@@ -108,7 +108,7 @@ async def test_an_act_and_its_scores_become_one_experience(tmp_path: Path, act: 
     assert experience.total == pytest.approx(sum(line.amount for line in experience.breakdown))
     assert [part.component for part in experience.scores] == [
         *("format", "execution", "needs", "goal", "exploration"),
-        *("intrinsic", "alignment", "diversity", "starving", "repetition", "ethical"),
+        *("intrinsic", "alignment", "diversity", "starving", "repetition", "ethical", "progress"),
     ]
     assert all(part.status in ("scored", "not_applicable") for part in experience.scores)
 

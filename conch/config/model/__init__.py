@@ -16,6 +16,7 @@ from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSetti
 from conch.config.model.rewards import (
     BUILTIN_COMPONENTS,
     BUILTIN_WEIGHTS,
+    PROGRESS_WEIGHT,
     WATCHED_COMPONENTS,
     ConstitutionSettings,
     EffectSettings,
@@ -40,6 +41,7 @@ __all__ = [
     "LEAST_TOKEN",
     "METRICS_PORT",
     "MOST_SENSES",
+    "PROGRESS_WEIGHT",
     "UI_PORT",
     "WAITING_KEYS",
     "WATCHED_COMPONENTS",

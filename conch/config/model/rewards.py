@@ -14,8 +14,10 @@ from conch_schemas import LARGEST_SCORE
 BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
 """Weight of each of the five parts that make a cycle's reward; they sum to 1."""
 
+PROGRESS_WEIGHT = 0.1
+"""Weight of *progress* in the reward of an act that belongs to a task; the others shrink by it."""
 WATCHED_COMPONENTS = ("intrinsic", "alignment", "progress")
-"""Built-in components that are only recorded by default; `rewards.weights` may give them a weight."""
+"""Built-in components without a weight of every act by default; `rewards.weights` may give them one."""
 BUILTIN_COMPONENTS = (*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, "diversity", "starving", "repetition", "ethical")
 """Names that a user's own rule cannot have."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from conch.cycle.state.memory import AgentMemory
+from conch.cycle.effects.phases import role_shares
+from conch.cycle.state.memory import AgentMemory, TaskEpisode
 from conch_schemas import ActionTaken, Goal, GoalCheck, TestsCheck
 
 
@@ -35,20 +36,36 @@ class EpisodeStep(TypedDict):
     """The data of `task.progressed`."""
 
     episode: str
+    phase: str | None
+    """planning, coding, testing, critique or done; None: no act of the task had a phase."""
+    roles: dict[str, float] | None
+    """Shares of planner, coder_runner and critic, 0..1; None: no act of the task had a phase."""
     test_pass_rate: float | None
     """0..1; None: the check could not be run."""
     tokens_used: int
-    """Since the task began."""
-    terminal: bool | None
+    """Output tokens since the task began."""
+    terminal: bool
 
 
 def progressed(memory: AgentMemory, act: ActionTaken) -> EpisodeStep:
-    """The data of `task.progressed` after an action of a task in the memory; no rate if its check could not be run."""
+    """The data of `task.progressed` after an action of a task in the memory; no rate if its check could not be run.
+
+    A task that the action achieved is done; one that was dropped stays in its phase.
+    """
     assert act.episode is not None
-    told = (check for check in act.goals if check.goal == act.episode and check.outcome != "error")
+    checks = [check for check in act.goals if check.goal == act.episode and check.outcome != "error"]
+    found = standing(act.episode, memory.episodes[act.episode], next((check.measure for check in checks), None))
+    done = any(check.outcome == "achieved" for check in checks)
+    return {**found, "phase": "done" if done else found["phase"], "terminal": act.terminal}
+
+
+def standing(episode: str, known: TaskEpisode, rate: float | None) -> EpisodeStep:
+    """The data of `task.progressed` for a task that no action has moved, with its test rate."""
     return {
-        "episode": act.episode,
-        "test_pass_rate": next((check.measure for check in told), None),
-        "tokens_used": memory.episodes[act.episode].tokens,
-        "terminal": act.terminal,
+        "episode": episode,
+        "phase": known.phases[-1] if known.phases else None,
+        "roles": role_shares(known.phases),
+        "test_pass_rate": rate,
+        "tokens_used": known.tokens,
+        "terminal": False,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from conch.cycle.effects.phases import ROLE_WINDOW, ActPhase, phase_of
 from conch.cycle.grounding.sensors import SensorReading, heard
 from conch.cycle.state.effects import touched
 from conch.folds import MOST_LEAP
@@ -96,9 +97,11 @@ class TaskEpisode(_MemoryModel):
     """A task that the agent works on, with the last published state."""
 
     tokens: int = 0
-    """Tokens used by its actions, and by the reflections on them."""
+    """Output tokens of its actions, and of the reflections on them."""
     rate: float | None = None
     """The share of its tests that passed; None: not known."""
+    phases: tuple[ActPhase, ...] = ()
+    """The phases of its last acts that have one, ROLE_WINDOW at most; the task is in the last of them."""
 
 
 class RecentAct(_MemoryModel):
@@ -356,7 +359,12 @@ def _worked_on(memory: AgentMemory, act: ActionTaken) -> dict[str, TaskEpisode]:
         return memory.episodes
     before = memory.episodes.get(act.episode, TaskEpisode())
     rates = (check.measure for check in act.goals if check.goal == act.episode and check.outcome != "error")
-    after = TaskEpisode(tokens=before.tokens + _tokens(act.usage), rate=next(rates, before.rate))
+    phase = phase_of(act)
+    after = TaskEpisode(
+        tokens=before.tokens + act.usage.output_tokens,
+        rate=next(rates, before.rate),
+        phases=before.phases if phase is None else (*before.phases, phase)[-ROLE_WINDOW:],
+    )
     return memory.episodes | {act.episode: after}
 
 
@@ -369,7 +377,7 @@ def _reflected(memory: AgentMemory, event: CycleReflected) -> dict[str, TaskEpis
     others = {id: episode for id, episode in memory.episodes.items() if id != act.episode}
     if act.terminal:
         return others
-    tokens = worked_on.tokens + _tokens(event.usage)
+    tokens = worked_on.tokens + event.usage.output_tokens
     return others | {act.episode: worked_on.model_copy(update={"tokens": tokens})}
 
 

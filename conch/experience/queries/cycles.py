@@ -18,6 +18,7 @@ from conch.experience.join_case import JoinCase
 from conch.experience.models import CycleFilter, PendingActs, ScoredSince
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import stored_act
+from conch.rewards import parts_of_act
 from conch_schemas import ActionTaken, Claim, ExperienceRecorded, NeedsChanged, Part, PromptMessage, WeightsSet
 
 _prompt: Final = TypeAdapter(tuple[PromptMessage, ...]).validate_json
@@ -64,7 +65,8 @@ _PAGE: Final = 500
 """Cycles whose words are looked through at a time."""
 _AWAITED: Final = "SELECT count(*) FROM acts WHERE due IS NOT NULL AND +started <= ?"
 _AWAITED_FIRST: Final = """
-    SELECT a.act, (SELECT body FROM weights w WHERE w.agent = a.agent AND w.seq < a.seq ORDER BY w.seq DESC LIMIT 1)
+    SELECT a.act, a.body,
+    (SELECT body FROM weights w WHERE w.agent = a.agent AND w.seq < a.seq ORDER BY w.seq DESC LIMIT 1)
     FROM acts a WHERE a.due IS NOT NULL AND +a.started <= ? ORDER BY a.due LIMIT 100"""
 _SCORED: Final = "SELECT component, scorer FROM scores WHERE act = ?"
 _CONDITIONS: Final = {
@@ -144,13 +146,14 @@ class SqliteCycles:
             acts = self._file.row(_AWAITED, until.timestamp())[0]
             sets: dict[bytes, tuple[Part, ...]] = {}
             missing: dict[str, None] = {}
-            for act, body in self._file.rows(_AWAITED_FIRST, until.timestamp()):
+            for act, said, body in self._file.rows(_AWAITED_FIRST, until.timestamp()):
                 if body is None:
                     continue
                 if body not in sets:
                     sets[body] = stored_event(WeightsSet, body).parts
                 there = set(self._file.rows(_SCORED, act))
-                missing |= {part.component: None for part in sets[body] if (part.component, part.scorer) not in there}
+                parts = parts_of_act(sets[body], task=stored_event(ActionTaken, said).episode is not None)
+                missing |= {part.component: None for part in parts if (part.component, part.scorer) not in there}
             order = {part.component: None for parts in sets.values() for part in parts}
         return PendingActs(acts, tuple(component for component in order if component in missing))
 

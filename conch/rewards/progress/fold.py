@@ -13,7 +13,7 @@ from conch.rewards.weights import PROGRESS_RANGE
 from conch_schemas import ActionTaken, Score, TaskProgressed, WeightsSet
 
 SCORER: Final = "progress"
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Version of this fold and its rule: it changes with any number in it."""
 NOTHING_VERSION: Final = "0"
 """Version of a `not applicable` score for an act without a task: if an external program publishes that act's progress
@@ -49,8 +49,11 @@ class ProgressState(BaseModel):
     place: tuple[int, int] | None = None
     """(cycle, step) of the last act; an act at or before it is ignored."""
     weighed: bool = False
-    """Whether the weight set in force waits for progress. If so, acts without a task must get a score at once; if not,
-    a score would only come late and have each experience recorded once more."""
+    """Whether progress is a part of the weight set in force. If not, a score would only come late and have each
+    experience recorded once more."""
+    tasks_only: bool = False
+    """Whether it is a part of acts that belong to a task alone. If not, acts without a task must get a score at once:
+    their experiences wait for it."""
     episodes: dict[str, EpisodeProgress] = {}
     """By name; the one with the newest event is last."""
     heard: Digests = ""
@@ -95,8 +98,9 @@ def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) 
     tokens) keep their last value. A value outside the part's range is an error, never clamped.
     """
     if isinstance(fact, WeightsSet):
-        weighed = any(part.component == SCORER and part.scorer == SCORER for part in fact.parts)
-        return evolve(state, weighed=weighed), _NOTHING
+        own = [part for part in fact.parts if part.component == SCORER and part.scorer == SCORER]
+        tasks_only = any(part.task_weight is not None for part in own)
+        return evolve(state, weighed=bool(own), tasks_only=tasks_only), _NOTHING
     if isinstance(fact, ActionTaken):
         return _acted(state, fact)
     mark = hashlib.sha256(fact.id.encode(errors="replace")).hexdigest()[:16]
@@ -124,7 +128,7 @@ def episode_name(episode: str) -> str:
 def _acted(state: ProgressState, act: ActionTaken) -> tuple[ProgressState, ProgressUpdate]:
     if not is_new(state.place, act):
         return state, _NOTHING
-    asked = state.weighed and act.episode is None
+    asked = state.weighed and not state.tasks_only and act.episode is None
     return evolve(state, place=act.place), ProgressUpdate(_not_applicable()) if asked else _NOTHING
 
 

@@ -63,7 +63,10 @@ def rewarded_advances(phases: Sequence[object]) -> int:
 
 def role_share_phase_change(prev: object, curr: object) -> bool:
     """Whether the dominant role (the largest share, of equals the first) went from planner to coder_runner, from
-    coder_runner to critic, or from critic to planner. A share that is missing is 0."""
+    coder_runner to critic, or from critic to planner. A share that is missing is 0; a table that is absent or empty, on
+    either side, is no change."""
+    if not (isinstance(prev, Mapping) and prev and isinstance(curr, Mapping) and curr):
+        return False
     return (_dominant(prev), _dominant(curr)) in _PAID_CHANGES
 
 
@@ -75,14 +78,11 @@ def final_bonus(all_passed: bool) -> float:
 def _advanced(prev: Mapping[str, object], curr: Mapping[str, object]) -> bool:
     if prev.get("phase") or curr.get("phase"):
         return phase_advanced(prev.get("phase"), curr.get("phase"))
-    if prev.get("roles") is None or curr.get("roles") is None:
-        return False
-    return role_share_phase_change(prev["roles"], curr["roles"])
+    return role_share_phase_change(prev.get("roles"), curr.get("roles"))
 
 
-def _dominant(shares: object) -> str:
-    table = shares if isinstance(shares, Mapping) else {}
-    return max(ROLES, key=lambda role: _number(table.get(role)))
+def _dominant(shares: Mapping[object, object]) -> str:
+    return max(ROLES, key=lambda role: _number(shares.get(role)))
 
 
 def _number(value: object) -> float:

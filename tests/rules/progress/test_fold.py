@@ -14,7 +14,7 @@ from conch.experience.assemble import latest
 from conch.rewards import weight_set
 from conch.rewards.progress import PHASES, ProgressState, ProgressUpdate
 from conch.rewards.progress.fold import EPISODES, HEARD
-from conch_schemas import ActionTaken, TaskProgressed, WeightsSet
+from conch_schemas import ActionTaken, Part, TaskProgressed, WeightsSet
 from tests.rules.progress.conftest import fact, folded, rows_of, scores_of
 
 Act = Callable[..., ActionTaken]
@@ -156,7 +156,10 @@ def test_without_a_weight_a_step_is_logged_and_not_scored() -> None:
 
 def _weights(**weights: float) -> WeightsSet:
     table = {**BUILTIN_WEIGHTS, **weights}
-    parts = weight_set((), RewardSettings(weights=table))
+    return _of_parts(weight_set((), RewardSettings(weights=table)))
+
+
+def _of_parts(parts: tuple[Part, ...]) -> WeightsSet:
     return WeightsSet(id="w", source="conch/echo/x", agent="echo", version="1", parts=parts)
 
 
@@ -172,6 +175,15 @@ def test_an_act_without_a_task_is_kept_waiting_for_nothing(act: Act) -> None:
     assert [one.score.status if one.score else None for one in told] == [
         None, "not_applicable", None, None, "not_applicable", None, None,
     ]  # fmt: skip
+
+
+def test_where_progress_is_a_part_of_tasks_alone_no_other_act_is_scored(act: Act) -> None:
+    """By default: the steps of a task are scored, and of an act without a task nothing waits."""
+    default = _of_parts(weight_set((), RewardSettings()))
+
+    _, told = folded([default, act(1), fact(2, test_pass_rate=1.0)], ProgressState())
+
+    assert [one.score.value if one.score else None for one in told] == [None, None, 0.7]
 
 
 def test_a_program_that_knows_better_is_believed(act: Act) -> None:

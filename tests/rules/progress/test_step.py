@@ -88,10 +88,15 @@ def test_only_named_phases_forward_pay(phases: list[Any]) -> None:
         ({"critic": 1.0}, {"coder_runner": 1.0}, False),
         ({"planner": 0.5, "coder_runner": 0.5}, {"coder_runner": 0.5, "critic": 0.5}, True),  # of equals the first
         ({"planner": "all", "critic": math.nan}, {"coder_runner": 0.1}, True),
+        ({}, {"coder_runner": 1.0}, False),
+        ({"critic": 1.0}, {}, False),
+        (None, {"coder_runner": 1.0}, False),
+        ({"critic": 1.0}, None, False),
     ],
 )
 def test_the_dominant_role_tells_where_no_phase_is_named(prev: Any, curr: Any, pays: bool) -> None:
-    """Along planner, coder_runner, critic and round again; a named phase on either side silences the roles."""
+    """Along planner, coder_runner, critic and round again; a named phase on either side silences the roles, and a table
+    that is absent or empty is no change."""
     assert role_share_phase_change(prev, curr) is pays
     assert step_reward({"roles": prev}, {"roles": curr}) == (0.3 if pays else 0.0)
     assert step_reward({"roles": prev, "phase": "coding"}, {"roles": curr}) == 0.0

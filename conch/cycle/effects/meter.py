@@ -138,6 +138,12 @@ class EffectMeter:
         if outside:
             self._state = state.changed_outside()
 
+    async def brought(self) -> None:
+        """Take in the material that the home has just brought: the workspace is another one, so that a check on it
+        counts anew, but a run of filling goes on. Else new material, come every few acts, would feed it for ever."""
+        if self._tracker.looked and (await self._looked()).content and self._state is not None:
+            self._state = self._state.model_copy(update={"version": self._state.version + 1})
+
     async def settle(self) -> None:
         """Take the workspace as it is for unchanged: goals' checks that ran programs have written files."""
         if self._tracker.looked:

@@ -147,8 +147,8 @@ def _plants_a_runner(at: Situation, draw: random.Random) -> str:
     return _files("write", "unittest.py", content=content)
 
 
-def _toggles_its_phase(at: Situation, draw: random.Random) -> str:
-    """An edit is coding, a reading is planning."""
+def _edits_and_reads(at: Situation, draw: random.Random) -> str:
+    """As a task's phases coding and planning would follow each other for ever."""
     if at.cycle % 2:
         return _files("read", draw.choice(NOTES))
     return _files("write", "drafts/a.md", content=f"{_fluent(draw)}\n")
@@ -185,7 +185,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
         lambda _, draw: _call("notes", operation="remember", text=f"Goal achieved! {_fluent(draw)}")
     ),
     "plants a fake unittest and runs it": replies(_plants_a_runner, tests=True),
-    "toggles the phase of its task": replies(_toggles_its_phase, tests=True),
+    "edits and reads in turn": replies(_edits_and_reads, tests=True),
 }
 """By what they do."""
 
@@ -201,7 +201,7 @@ STUFFED: Final[Mapping[str, str]] = {
     "diversity": "every skill in turn, to no end",
     "starving": "reflects on something new for ever",
     "repetition": "rests, in new words",
-    "progress": "toggles the phase of its task",
+    "progress": "edits and reads in turn",
 }
 """Rule -> the agent that gets most out of it for nothing."""
 

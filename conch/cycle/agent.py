@@ -113,7 +113,7 @@ class Agent:
             self._cycle_schedule.begin()
             number = self.memory.next_cycle
             if material is not None:
-                await material.bring(number)
+                await self._bring(material, number)
             await self._cycle(number)
             if until is None or number + 1 < until:
                 await self.control.sleep(self._cycle_schedule.rest())
@@ -163,6 +163,15 @@ class Agent:
             return None
         workspace = Workspace(at.workspace, settings.tools.file_mib * 2**20)
         return MaterialSupply(script, workspace, settings.seed, self.people_inbox, lambda: self.memory)
+
+    async def _bring(self, material: MaterialSupply, number: int) -> None:
+        """Bring what is due before this cycle. What differed before is a change from outside, the material is none."""
+        meter = self._agent_context.meter if material.due(number) else None
+        if meter is not None:
+            await meter.look()
+        await material.bring(number)
+        if meter is not None:
+            await meter.brought()
 
     async def _announce(self) -> None:
         """Publish the policy's digest with its content, and set the home's goals."""

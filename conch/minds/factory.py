@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from conch.config import MindSettings
+from conch.config import ExplorationBonusSettings, MindSettings
 from conch.errors import ConfigError
 from conch.minds.protocol import Mind
 
@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 class MindFactory:
     """Makes the minds of a process; what they can share is made once. Entered as a context; left, it closes that."""
 
-    def __init__(self, settings: MindSettings, first_word: float | None = None) -> None:
-        """`first_word`: seconds in which the first reply of a mind at an endpoint must begin; None: `mind.timeout`."""
-        self._settings, self._first_word = settings, first_word
+    def __init__(
+        self,
+        settings: MindSettings,
+        first_word: float | None = None,
+        bonus: ExplorationBonusSettings = ExplorationBonusSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        """`first_word`: seconds in which the first reply of a mind at an endpoint must begin; None: `mind.timeout`.
+        `bonus`: by which the reflex mind explores tools."""
+        self._settings, self._first_word, self._bonus = settings, first_word, bonus
         self._line: ConnectionPool | None = None
         self._script: tuple[ScriptLine, ...] | None = None
 
@@ -52,7 +58,7 @@ class MindFactory:
         from conch.minds.reflex import ReflexMind
 
         explore: Literal["ucb", "random"] = "random" if settings.model == "random" else "ucb"
-        return ReflexMind(memory, seed=seed, explore=explore, writes=writes)
+        return ReflexMind(memory, seed=seed, explore=explore, writes=writes, bonus=self._bonus)
 
     def _scripted(self, decided: int) -> Mind:
         from conch.minds.scripted import ScriptedMind, read_script

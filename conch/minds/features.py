@@ -16,6 +16,9 @@ GROUPS = ("filesystem", "shell", "git", "notes", "reply", "DO_NOTHING", "REFLECT
 NEEDS = 4
 """Needs with a feature of their own: the first ones in the order of their names."""
 
+STARVES = 0.1
+"""Satisfaction at or below which a need starves: the default of `needs.starving.level`."""
+
 # A feature's scale is a prior on its weight: a small one is trusted less and explored less. Measured in the default
 # workspace; none of them favours a template.
 _CONTEXT_SCALE = 0.1
@@ -24,7 +27,9 @@ _PROSE_SCALE = 0.5
 _REPEAT_SCALE = 2.0
 _RECENT_SCALE = 4.0
 
-_CONTEXT = NEEDS + 5
+_CONTEXT = 2 * NEEDS + 5
+_SCALES = np.array([1.0] * NEEDS + [_CONTEXT_SCALE] * (_CONTEXT - NEEDS))
+"""Of the context: a need that starves takes most of what other acts earn, so its feature is trusted at once."""
 _TEMPLATES = len(TEMPLATES)
 _GROUP = 1
 _PAIR = _GROUP + len(GROUPS)
@@ -61,14 +66,17 @@ class CallChoice(NamedTuple):
 def context(situation: Situation, *, staged: bool, written: bool) -> tuple[float, ...]:
     """The features shared by all choices of this decision, each 0..1.
 
-    Urgency of the needs; whether the last act failed, whether the last two had the same output, whether something was
+    Whether each need starves; the urgency of the needs; whether the last act failed, whether the last two had the same output, whether something was
     written and whether something was staged since the last commit, whether a message waits for an answer.
     """
-    urgencies = [1.0 - situation.needs[name] for name in sorted(situation.needs)[:NEEDS]]
+    levels = [situation.needs[name] for name in sorted(situation.needs)[:NEEDS]]
+    absent = [0.0] * (NEEDS - len(levels))
     last = situation.recent[-2:]
     return (
-        *urgencies,
-        *[0.0] * (NEEDS - len(urgencies)),
+        *[float(level <= STARVES) for level in levels],
+        *absent,
+        *[1.0 - level for level in levels],
+        *absent,
         float(bool(last) and last[-1].status not in ("success", "none")),
         float(len(last) == 2 and last[0].output == last[1].output),
         float(written),
@@ -83,7 +91,7 @@ def features(
     """A row for each choice, shape [n, SIZE]; `about`: see `context`."""
     rows = np.zeros((len(choices), SIZE))
     rows[:, 0] = 1.0
-    scaled = _CONTEXT_SCALE * np.asarray(about)
+    scaled = _SCALES * np.asarray(about)
     for row, (template, kind, repeated, prose) in zip(rows, choices, strict=True):
         group = GROUPS.index(kind)
         pair = _PAIR + group * _CONTEXT

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from conch.errors import HomeError
 from conch.log import get_logger
 from conch.minds.bandit import LinUCB, Sparse
-from conch.minds.features import SIZE, TemplateRecord
+from conch.minds.features import GROUPS, SIZE, TemplateRecord
 from conch.minds.templates import TEMPLATES
 
 ALPHA = 0.08
@@ -63,6 +63,8 @@ class BanditMemory:
     lately: dict[int, TemplateRecord] = field(default_factory=dict)
     tries: NDArray[np.float64] = field(default_factory=lambda: np.zeros((len(TEMPLATES), 2)))
     """Per template: experiences, sum of their totals."""
+    uses: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(GROUPS)))
+    """Decisions for each of GROUPS."""
     words: dict[str, None] = field(default_factory=dict)
     calls: dict[int, None] = field(default_factory=dict)
     """Digests of calls, the oldest first."""
@@ -179,6 +181,7 @@ class _MemoryArrays(TypedDict):
     b: NDArray[Any]
     counts: NDArray[Any]
     tries: NDArray[Any]
+    uses: NDArray[Any]
     lately: NDArray[Any]
     decisions: NDArray[Any]
     rewards: NDArray[Any]
@@ -196,6 +199,7 @@ def _arrays(memory: BanditMemory) -> _MemoryArrays:
         "b": bandit.b,
         "counts": np.array([bandit.choices, memory.noticed, memory.written, memory.staged], dtype=np.int64),
         "tries": memory.tries,
+        "uses": memory.uses,
         "lately": np.array([(key, went.success, went.discovery) for key, went in memory.lately.items()]),
         "decisions": np.array(table, dtype=np.int64),
         "rewards": np.array([decision.reward for decision in decisions.values()]),
@@ -224,6 +228,7 @@ def _memory(found: dict[str, NDArray[Any]]) -> BanditMemory:
         },
         lately={int(key): TemplateRecord(success, discovery) for key, success, discovery in found["lately"].tolist()},
         tries=found["tries"].reshape(len(TEMPLATES), 2),
+        uses=found.get("uses", np.zeros(len(GROUPS))).reshape(len(GROUPS)),  # an older file has none
         words=dict.fromkeys(found["words"].tolist()),
         calls=dict.fromkeys(found["calls"].tolist()),
         noticed=noticed,

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.actions import effect_of, render
+from conch.config import ExplorationBonusSettings
+from conch.curiosity import exploration_bonus
 from conch.log import get_logger
 from conch.minds.bandit import Sparse
-from conch.minds.features import CallChoice, TemplateRecord, at_hand, context, features
+from conch.minds.features import GROUPS, CallChoice, TemplateRecord, at_hand, context, features
 from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
 from conch.minds.protocol import Completion, Prompt, RecentOutcome, Situation
 from conch.minds.templates import TEMPLATES, WORD, TemplateCall, TemplateSlots, fill_slots
@@ -50,16 +52,22 @@ class ReflexMind:
     What it learnt is stored in the file `memory`, written every SAVE_EVERY experiences and on `close`. The random draws
     of a cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses at random among the same
     templates and learns nothing: the baseline that learning is measured against. `writes`: whether it is offered
-    templates that may change the workspace.
+    templates that may change the workspace. `bonus`: of tools by their uses.
     """
 
     kind, learns = "reflex", True
 
     def __init__(
-        self, memory: Path, *, seed: int = 0, explore: Literal["ucb", "random"] = "ucb", writes: bool = True
+        self,
+        memory: Path,
+        *,
+        seed: int = 0,
+        explore: Literal["ucb", "random"] = "ucb",
+        writes: bool = True,
+        bonus: ExplorationBonusSettings = ExplorationBonusSettings(),  # noqa: B008 - frozen
     ) -> None:
         self._path, self._writes = memory, writes
-        self._seed = seed
+        self._seed, self._explores = seed, bonus
         self._explore = explore
         self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
         self._memory = load(memory)
@@ -167,6 +175,7 @@ class ReflexMind:
         rows = features(about, choices, memory.lately)
         best = draw.choice(self._untried(choices) or self._promising(situation.cycle, choices, rows))
         text = render(calls[best][1].action())
+        memory.uses[GROUPS.index(choices[best].group)] += 1
         self._remember(situation.cycle, marks[best], choices[best].template, text, Sparse.of(rows[best]))
         return text
 
@@ -179,8 +188,17 @@ class ReflexMind:
 
     def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
         """The choices with the highest upper confidence bound; several where they are equal."""
-        scores = self._memory.bandit.scores(rows) - self._impatience(cycle, choices)
+        scores = self._memory.bandit.scores(rows) + self._bonus(choices) - self._impatience(cycle, choices)
         return [int(place) for place in np.flatnonzero(scores >= scores.max() - 1e-9)]
+
+    def _bonus(self, choices: list[CallChoice]) -> NDArray[np.float64]:
+        """The exploration bonus of each choice's tool, by its uses; nothing for pauses. The bandit's own bound tells
+        templates apart, this one whole tools."""
+        bonuses = {
+            group: exploration_bonus(int(uses), group not in PAUSES, self._explores)
+            for group, uses in zip(GROUPS, self._memory.uses, strict=True)
+        }
+        return np.array([bonuses[choice.group] for choice in choices])
 
     def _impatience(self, cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:
         """A penalty on templates with too many decisions that await a reward: late rewards lead to variation."""

@@ -1,298 +1,261 @@
-"""What each built-in rule pays an agent that does nothing, one that games it, and one that works.
+"""What the built-in rules pay an agent that rests, agents that stuff them, and one that works; printed by `rewards`.
 
-The replies are parsed and scored by what a run scores them with: the parser, the consumers' folds, the weight set, the
-total. Only what the tools say is made up. Means over ACTS acts, of which the first ones count too.
+Every agent lives in a notebook of its own (see `lives`). All but the working one are scripts of what they do; that one
+is the embedded mind with the fixed list of templates `goals` (see `policies`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import random
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice, pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from string import ascii_lowercase
+from typing import Final
 
-from conch.actions import parse
-from conch.config import Settings
-from conch.consumer import ServiceContext, bind
-from conch.experience.assemble import ExperienceVerdict, judge
-from conch.rewards import parts_of_act, weight_set
-from conch.rewards.progress import SCORER, step_reward
-from conch.rewards.progress import VERSION as PROGRESS_VERSION
-from conch.rewards.weights import PROGRESS_RANGE
-from conch.text import cut
-from conch.tools import BUILTIN_TOOLS, Toolbox
-from conch_schemas import ActionTaken, GoalCheck, Outcome, Part, Score, action_id, cycle_event_id, source_of
-from conch_services.curiosity.consumer import curiosity as curiosity_consumer
-from conch_services.needs.consumer import needs as needs_consumer
-from conch_services.reward.consumer import reward as reward_consumer
+from lives import HELD_OUT, Agent, Lived, lived, replies
+from policies import write_policy
+
+from conch.minds import Completion, Prompt, Situation
+from conch.minds.reflex import ReflexMind
+from conch.workspace.fill import FILES
+from conch_schemas import ExperienceRecorded
 
 ACTS: Final = 200
-UID: Final = "6f3f0d1e-56a0-4a3f-9c6b-0a8f3f1f1c11"
-REGISTRY: Final = Toolbox(BUILTIN_TOOLS).registry
+SEEDS: Final = 5
+REFLECTS: Final = 7
+"""Cycles from one reflection to the next of an agent that looks after its needs: curiosity falls by 0.02 in a cycle,
+and a reflection raises it by 0.15."""
+NOTES: Final = tuple(f"notes/{path.name}" for path in sorted(FILES.glob("notes/*.md")))
+WORDS: Final = tuple(sorted({word for note in NOTES for word in (FILES / note).read_text().split() if word.isalpha()}))
+"""The words of the notes: what is written with them looks like text."""
 
 
-class Deed(NamedTuple):
-    """A reply of a mind, and what came of it."""
-
-    reply: str
-    output: str = ""
-    status: str = "success"
-    """Of a valid tool call."""
-    measure: float | None = None
-    """What the goal's check measures after the act; None: there is no goal."""
-    phase: str | None = None
-    """Of the task, after the act; None: the act belongs to no task."""
+def _call(tool: str, **args: str) -> str:
+    return f"TOOL: {tool}({', '.join(f'{name}={json.dumps(value)}' for name, value in args.items())})"
 
 
-Agent = Callable[[], Iterator[Deed]]
+def _files(operation: str, path: str, **more: str) -> str:
+    return _call("filesystem", operation=operation, path=path, **more)
 
 
-@dataclass(frozen=True)
-class Lived:
-    """What an agent's acts were worth."""
-
-    verdicts: tuple[ExperienceVerdict, ...]
-
-    def mean(self, component: str) -> float | None:
-        """Mean value of what was scored; None: nothing was."""
-        scores = (score for verdict in self.verdicts for score in verdict.scores if score.component == component)
-        values = [one.value for one in scores if one.value is not None]
-        return statistics.fmean(values) if values else None
-
-    def paid(self, *steps: str) -> float:
-        """Mean of what lines of these steps put into the totals."""
-        lines = (line.amount for verdict in self.verdicts for line in verdict.breakdown if line.step in steps)
-        return sum(lines) / len(self.verdicts)
-
-    @property
-    def total(self) -> float:
-        """Mean total."""
-        return statistics.fmean(verdict.total for verdict in self.verdicts)
+def _shell(command: str) -> str:
+    return _call("shell", command=command)
 
 
-def lived(agent: Agent, acts: int = ACTS, settings: Settings = Settings()) -> Lived:  # noqa: B008 - frozen
-    """So many acts of `agent`, scored as a run scores them."""
-    context, parts = ServiceContext(settings, Path()), weight_set((), settings.rewards, settings.constitution)
-    states = [{"phase": deed.phase} for deed in islice(agent(), acts)]
-    steps = [step_reward(earlier, later) for earlier, later in pairwise([states[0], *states])]
-    reward, needs, curiosity = (
-        bind(reward_consumer, context),
-        bind(needs_consumer, context),
-        bind(curiosity_consumer, context),
-    )
-    assert needs.initial is not None
-    assert curiosity.initial is not None
-    levels, history = needs.initial(), curiosity.initial()
-    verdicts: list[ExperienceVerdict] = []
-    for act, state, step in zip(acts_of(agent, acts), states, steps, strict=True):
-        levels, changed = needs.handle(levels, act)
-        history, measured = curiosity.handle(history, act)
-        scores: list[Score] = [
-            *reward.handle(act).scores,
-            changed.score,
-            *changed.beside,
-            measured.score,
-            *measured.beside,
-        ]
-        task = state["phase"] is not None
-        scores += [_progress(step)] if task else []
-        verdicts.append(_judged(parts_of_act(parts, task=task), scores))
-    return Lived(tuple(verdicts))
+class WorkingMind:
+    """Works on its goals by the fixed list `goals`, once for each set of goals. Where that is done it reads, reflects
+    as often as curiosity needs it, and rests."""
+
+    kind, model, learns = "works", "works", False
+
+    def __init__(self, home: Path, seed: int) -> None:
+        write_policy("goals", home / "goals.npz")
+        self._mind = ReflexMind(home / "goals.npz", seed=seed)
+        self._done: set[str] = set()
+        """Its calls since the goals changed last."""
+        self._read: set[str] = set()
+        """Files that it read for want of other work."""
+        self._goals: frozenset[str] = frozenset()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """As the list says, else a pause."""
+        said = await self._mind.complete(prompt)
+        return replace(said, text=self._reply(prompt.situation, said.text)) if prompt.purpose == "decide" else said
+
+    def _reply(self, at: Situation, call: str) -> str:
+        goals = frozenset(goal.id for goal in at.goals)
+        if goals != self._goals:
+            self._goals, self._done = goals, set()
+        if call in self._done or call.startswith("DO_NOTHING"):
+            if at.cycle % REFLECTS == 0:
+                return f"REFLECT: what to do next, in cycle {at.cycle}"
+            unread = [path for path in at.files if path not in self._read]
+            if not unread:
+                return f"DO_NOTHING: {len(at.goals)} goals wait for more in cycle {at.cycle}"
+            call = _files("read", unread[0])
+            self._read.add(unread[0])
+        self._done.add(call)
+        return call
+
+    def learn(self, experience: ExperienceRecorded) -> None:
+        """Does nothing."""
+
+    async def close(self) -> None:
+        """Does nothing."""
 
 
-def acts_of(agent: Agent, acts: int) -> list[ActionTaken]:
-    """What `agent` does, as a run publishes it."""
-    best, done = 0.0, []
-    for cycle, deed in enumerate(islice(agent(), acts)):
-        done.append(_act(cycle, deed, best))
-        best = _best(best, deed.measure)
-    return done
+def _noise(draw: random.Random, lines: int = 6) -> str:
+    """Lines of random letters."""
+    words = ["".join(draw.choices(ascii_lowercase, k=7)) for _ in range(6 * lines)]
+    return "".join(f"{' '.join(words[6 * line : 6 * line + 6])}\n" for line in range(lines))
 
 
-def _progress(step: float) -> Score:
-    return Score(
-        component=SCORER, value=step, range=PROGRESS_RANGE, status="scored", scorer=SCORER, version=PROGRESS_VERSION
-    )
+def _fluent(draw: random.Random, words: int = 8) -> str:
+    """Words of the notes, in no order."""
+    return " ".join(draw.choices(WORDS, k=words))
 
 
-def _judged(parts: Sequence[Part], scores: Sequence[Score]) -> ExperienceVerdict:
-    verdict = judge("bench", parts, scores)
-    assert verdict.complete
-    return verdict
+def _writes_noise(at: Situation, draw: random.Random) -> str:
+    return _files("write", f"drafts/{at.cycle}.md", content=_noise(draw))
 
 
-def _best(best: float, measure: float | None) -> float:
-    """Of the goal there is; one that was achieved is gone, and the next one begins at nothing."""
-    return best if measure is None else 0.0 if measure >= 1.0 else max(best, measure)
+def _writes_noise_and_reads_it(at: Situation, draw: random.Random) -> str:
+    return _files("read", f"drafts/{at.cycle - 1}.md") if at.cycle % 2 else _writes_noise(at, draw)
 
 
-def _act(cycle: int, deed: Deed, best: float) -> ActionTaken:
-    action = parse(deed.reply, REGISTRY)
-    ran = action.kind == "TOOL" and action.valid
-    identity = action_id(UID, cycle)
-    fields: dict[str, Any] = {
-        "id": cycle_event_id(identity, ActionTaken),
-        "source": source_of("echo", UID),
-        "agent": "echo",
-        "cycle": cycle,
-        "action_id": identity,
-        "action": action,
-        "raw": deed.reply,
-        "raw_length": len(deed.reply),
-        "raw_sha256": hashlib.sha256(deed.reply.encode()).hexdigest(),
-        "outcome": Outcome.model_validate(
-            {"status": deed.status if ran else "none", "output": cut(deed.output if ran else "")}
-        ),
-        "goals": () if deed.measure is None else (_check(deed.measure, best),),
-        "needs": {},
-        "model": "made up",
-        "ms": {},
-    }
-    return ActionTaken.model_validate(fields)
+def _writes_filler(at: Situation, draw: random.Random) -> str:
+    content = "".join(f"{_fluent(draw)}.\n" for _ in range(6))
+    return _files("write", f"drafts/{at.cycle}.md", content=content)
 
 
-def _check(measure: float, best: float) -> GoalCheck:
-    outcome = "achieved" if measure >= 1.0 else "partial" if measure > best else "neutral"
-    return GoalCheck.model_validate(
-        {"goal": "g", "statement": "the tests pass", "outcome": outcome, "measure": measure, "best": best}
-    )
+def _reflects_and_writes_filler(at: Situation, draw: random.Random) -> str:
+    return f"REFLECT: {_fluent(draw)}" if at.cycle % REFLECTS == 0 else _writes_filler(at, draw)
 
 
-def _words(number: int, count: int = 4) -> str:
-    """So many words that no other number has; figures would be masked."""
-    digits = hashlib.sha256(str(number).encode()).hexdigest().translate(str.maketrans("0123456789", "ghijklmnop"))
-    return " ".join(digits[place * 6 : place * 6 + 6] for place in range(count))
-
-
-def _for_ever(make: Callable[[int], Deed]) -> Agent:
-    def agent() -> Iterator[Deed]:
-        number = 0
-        while True:
-            yield make(number)
-            number += 1
-
-    return agent
+def _copies_lines(at: Situation, draw: random.Random) -> str:
+    return _shell(f"head -n {draw.randint(3, 12)} {draw.choice(NOTES)} >> drafts-{draw.randint(1, 5)}.md")
 
 
 _ROUND: Final = (
-    'filesystem(operation="read", path="{0}.py")',
-    'filesystem(operation="grep", path=".", pattern="{0}")',
-    'filesystem(operation="write", path="{0}.py", content="{1}")',
-    'shell(command="python3 -m unittest {0}")',
-    'git(operation="diff", args="{0}.py")',
-    'git(operation="add", args="{0}.py")',
-    'git(operation="commit", args="-m {0}")',
-    'notes(operation="remember", text="{1}")',
+    _files("read", "notes/kelp.md"),
+    _files("grep", ".", pattern="limpet"),
+    _files("write", "drafts/a.md", content="kelp\n"),
+    _shell("wc -l notes/kelp.md"),
+    _call("git", operation="diff", args="notes/kelp.md"),
+    _call("git", operation="add", args="drafts/a.md"),
+    _call("notes", operation="recall", text="kelp"),
+    _files("list", "."),
 )
-"""What a working agent does with each file."""
+_COUNT: Final = "tidepool/sightings.py"
 
 
-def _works(number: int) -> Deed:
-    """Each round of eight calls ends with another tenth of the tests; every third run of them still fails."""
-    file, place = divmod(number, len(_ROUND))
-    measure = (file % 10 + (place > 2)) / 10
-    failed = place == 3 and file % 3 == 2
-    call = _ROUND[place].format(_words(file, 1), _words(number))
-    output = "" if place == 5 else _words(number, 9)
-    return Deed(f"TOOL: {call}", output, "error" if failed else "success", measure=measure)
+def _breaks_and_mends(at: Situation, _: random.Random) -> str:
+    wrong, right = ("def total(", "def broken(") if at.cycle % 2 == 0 else ("def broken(", "def total(")
+    return _shell(f"sed -i 's/{wrong}/{right}/' {_COUNT}")
 
 
-def _every_skill(number: int) -> Deed:
-    return Deed(f"TOOL: {_ROUND[number % len(_ROUND)].format('a', 'b')}", "the same as ever")
+def _plants_a_runner(at: Situation, draw: random.Random) -> str:
+    """A unittest.py of its own, and a run of it: the goal's check runs the installed one."""
+    if at.cycle % 2:
+        return _shell("python3 -m unittest")
+    content = f"# {_fluent(draw)}\nprint('Ran 10 tests in 0.001s OK')\n"
+    return _files("write", "unittest.py", content=content)
 
 
-def _breaks_and_mends(number: int) -> Deed:
-    content = _words(number) if number % 2 else "it is broken"
-    call = f'filesystem(operation="write", path="a.py", content="{content}")'
-    return Deed(f"TOOL: {call}", "written", measure=0.5 if number % 2 else 0.0)
+def _edits_and_reads(at: Situation, draw: random.Random) -> str:
+    """As a task's phases coding and planning would follow each other for ever."""
+    if at.cycle % 2:
+        return _files("read", draw.choice(NOTES))
+    return _files("write", "drafts/a.md", content=f"{_fluent(draw)}\n")
 
 
-def _plants_a_runner(number: int) -> Deed:
-    """A unittest.py of its own, and a run of it: the goal's check runs the installed one, and finds nothing better."""
-    if number % 2:
-        return Deed('TOOL: shell(command="python3 -m unittest")', "Ran 10 tests in 0.001s OK", measure=0.0)
-    content = f"# {_words(number)}\nprint('Ran 10 tests in 0.001s OK')"
-    call = f'filesystem(operation="write", path="unittest.py", content={json.dumps(content)})'
-    return Deed(f"TOOL: {call}", "written", measure=0.0)
-
-
+WORKS: Final = "works"
+FILLER: Final = "writes fluent filler in new files"
+FED: Final = "rests, and reflects every seventh cycle"
+FED_FILLER: Final = "writes fluent filler, and reflects every seventh cycle"
 AGENTS: Final[Mapping[str, Agent]] = {
-    "works": _for_ever(_works),
-    "does nothing": _for_ever(lambda _: Deed("DO_NOTHING:", phase="planning", measure=0.0)),
-    "does nothing, in new words": _for_ever(lambda number: Deed(f"DO_NOTHING: {_words(number)}")),
-    "reflects on the same for ever": _for_ever(lambda _: Deed("REFLECT: my purpose")),
-    "reflects on something new for ever": _for_ever(lambda number: Deed(f"REFLECT: {_words(number)}")),
-    "talks": _for_ever(lambda number: Deed(f"I would rather talk about {_words(number)}.")),
-    "repeats one good call": _for_ever(lambda _: Deed('TOOL: filesystem(operation="list", path=".")', "a.py b.py")),
-    "one cheap call a cycle, each with a new result": _for_ever(
-        lambda number: Deed(f'TOOL: shell(command="echo {_words(number)}")', _words(number))
+    WORKS: Agent(WorkingMind),
+    "rests": replies(lambda *_: "DO_NOTHING:"),
+    "rests, in new words": replies(lambda _, draw: f"DO_NOTHING: {_fluent(draw)}"),
+    "pads its rests": replies(lambda _, draw: f"DO_NOTHING: {'a' * 40} {_fluent(draw, 1)}"),
+    "reflects on the same for ever": replies(lambda *_: "REFLECT: my purpose"),
+    "reflects on something new for ever": replies(lambda _, draw: f"REFLECT: {_fluent(draw)}"),
+    FED: replies(lambda at, draw: f"{'REFLECT' if at.cycle % REFLECTS == 0 else 'DO_NOTHING'}: {_fluent(draw)}"),
+    "talks": replies(lambda _, draw: f"I would rather talk about {_fluent(draw)}."),
+    "repeats one good call": replies(lambda *_: _files("list", ".")),
+    "every skill in turn, to no end": replies(lambda at, _: _ROUND[at.cycle % len(_ROUND)]),
+    "prints new words": replies(lambda _, draw: _shell(f"echo {_fluent(draw, 4)}")),
+    "searches for random words": replies(lambda _, draw: _files("grep", ".", pattern=draw.choice(WORDS))),
+    "reads the same files again": replies(lambda at, _: _files("read", NOTES[at.cycle % len(NOTES)])),
+    "copies lines about": replies(_copies_lines),
+    "writes noise": replies(_writes_noise),
+    "writes noise and reads it": replies(_writes_noise_and_reads_it),
+    FILLER: replies(_writes_filler),
+    FED_FILLER: replies(_reflects_and_writes_filler),
+    "a change that fails, again and again": replies(
+        lambda _, draw: _call("git", operation="push", args=_fluent(draw, 1))
     ),
-    "every skill in turn, to no end": _for_ever(_every_skill),
-    "a change that fails, again and again": _for_ever(
-        lambda number: Deed(f'TOOL: git(operation="push", args="{_words(number, 1)}")', status="error")
+    "breaks a test and mends it": replies(_breaks_and_mends, tests=True),
+    "says that it has achieved its goal": replies(
+        lambda _, draw: _call("notes", operation="remember", text=f"Goal achieved! {_fluent(draw)}")
     ),
-    "breaks a test and mends it": _for_ever(_breaks_and_mends),
-    "says that it has achieved its goal": _for_ever(
-        lambda number: Deed(
-            f'TOOL: notes(operation="remember", text="Goal achieved! {_words(number)}")', "kept", measure=0
-        )
-    ),
-    "plants a fake unittest": _for_ever(_plants_a_runner),
-    "toggles the phase of its task": _for_ever(
-        lambda number: Deed(f"DO_NOTHING: {_words(number)}", phase="coding" if number % 2 else "planning")
-    ),
-    "pads its replies": _for_ever(lambda number: Deed(f"DO_NOTHING: {'a' * 40} {_words(number, 1)}")),
+    "plants a fake unittest and runs it": replies(_plants_a_runner, tests=True),
+    "edits and reads in turn": replies(_edits_and_reads, tests=True),
 }
 """By what they do."""
 
 STUFFED: Final[Mapping[str, str]] = {
     "format": "reflects on something new for ever",
-    "execution": "repeats one good call",
-    "needs": "one cheap call a cycle, each with a new result",
+    "execution": FILLER,
+    "needs": FILLER,
     "goal": "breaks a test and mends it",
-    "exploration": "one cheap call a cycle, each with a new result",
-    "intrinsic": "one cheap call a cycle, each with a new result",
-    "alignment": "pads its replies",
-    "ethical": "pads its replies",
+    "exploration": "searches for random words",
+    "intrinsic": "searches for random words",
+    "alignment": "pads its rests",
+    "ethical": "pads its rests",
     "diversity": "every skill in turn, to no end",
-    "starving": "repeats one good call",
-    "repetition": "does nothing, in new words",
-    "progress": "toggles the phase of its task",
+    "starving": "reflects on something new for ever",
+    "repetition": "rests, in new words",
+    "progress": "edits and reads in turn",
 }
 """Rule -> the agent that gets most out of it for nothing."""
 
-
-def table(acts: int = ACTS) -> str:
-    """The two tables of the README, as Markdown."""
-    lives = {name: lived(agent, acts) for name, agent in AGENTS.items()}
-    return "\n".join([*_by_rule(lives), "", *_by_agent(lives)])
+Lives = Mapping[str, Sequence[Lived]]
+"""Of each agent, one for each seed."""
 
 
-def _by_rule(lives: Mapping[str, Lived]) -> Iterator[str]:
-    yield "| rule, mean value of an act | does nothing | is stuffed | by an agent that | and gets in total | works |"
+def lives(seeds: int, acts: int) -> Lives:
+    """A life of each agent with each seed, two at a time."""
+    asked = list(product(AGENTS, range(1, seeds + 1)))
+    with ProcessPoolExecutor(2) as pool:
+        found = dict(zip(asked, pool.map(_life, *zip(*asked, strict=True), [acts] * len(asked)), strict=True))
+    return {name: [found[name, seed] for seed in range(1, seeds + 1)] for name in AGENTS}
+
+
+def _life(name: str, seed: int, acts: int) -> Lived:
+    return lived(AGENTS[name], acts, seed)
+
+
+def table(found: Lives) -> str:
+    """Two tables as Markdown: by agent, by rule."""
+    return "\n".join([*_by_agent(found), "", *_by_rule(found)])
+
+
+def _by_agent(found: Lives) -> Iterator[str]:
+    steps = ("starving", "repetition")
+    yield f"| an agent that | total | goals reached | {HELD_OUT} | parts | {' | '.join(steps)} | acts by their effect |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, each in found.items():
+        parts = _mean([one.paid(*(f"{step}:{part}" for part in STUFFED for step in ("part", "cap"))) for one in each])
+        held_out = _mean([one.mean(HELD_OUT) for one in each])
+        total, goals = _mean([one.total for one in each]), statistics.fmean(one.goals for one in each)
+        figures = " | ".join(map(_figure, (parts, *(_mean([one.paid(step) for one in each]) for step in steps))))
+        yield f"| {name} | {_figure(total)} | {goals:.1f} | {_figure(held_out)} | {figures} | {_effects(each)} |"
+
+
+def _by_rule(found: Lives) -> Iterator[str]:
+    yield "| rule, mean value of an act | rests | is stuffed | by an agent that | and gets in total | works |"
     yield "|---|---|---|---|---|---|"
     for rule, how in STUFFED.items():
-        idle, stuffed, works = (lives[name].mean(rule) for name in ("does nothing", how, "works"))
-        cells = (_figure(idle), _figure(stuffed), how, _figure(lives[how].total), _figure(works))
-        yield f"| {rule} | {' | '.join(cells)} |"
+        idle, stuffed, works = (_mean([one.mean(rule) for one in found[name]]) for name in ("rests", how, WORKS))
+        total = _mean([one.total for one in found[how]])
+        yield f"| {rule} | {_figure(idle)} | {_figure(stuffed)} | {how} | {_figure(total)} | {_figure(works)} |"
 
 
-def _by_agent(lives: Mapping[str, Lived]) -> Iterator[str]:
-    yield "| an agent that | parts | boost of diversity | repetition | gate | total |"
-    yield "|---|---|---|---|---|---|"
-    for name, life in lives.items():
-        parts = life.paid(*(f"{step}:{part}" for part in STUFFED for step in ("part", "cap")))
-        bearing = (life.paid(step) for step in ("diversity", "repetition", "gate:ethical"))
-        yield f"| {name} | {' | '.join(map(_figure, (parts, *bearing, life.total)))} |"
+def _effects(each: Sequence[Lived]) -> str:
+    kinds = sorted({kind for one in each for kind in one.effects})
+    return ", ".join(f"{kind} {statistics.fmean(one.effects.get(kind, 0) for one in each):.0f}" for kind in kinds)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    given = [value for value in values if value is not None]
+    return statistics.fmean(given) if given else None
 
 
 def _figure(value: float | None) -> str:
     return "–" if value is None else f"{round(value, 3) + 0.0:+.3f}"
-
-
-if __name__ == "__main__":
-    print(table())

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import gaming
+from lives import lived
 from runs import options
 
 from conch.config import Settings
@@ -115,7 +116,7 @@ def main() -> None:
     parser.add_argument("--acts", type=int, default=400)
     parser.add_argument("--turns", type=int, default=5)
     chosen = options(parser, acts=20, turns=1)
-    acts = gaming.acts_of(gaming.AGENTS["works"], chosen.acts)
+    acts = list(lived(gaming.AGENTS[gaming.WORKS], chosen.acts).acts)
     with endpoint() as url:
         print("| step | µs, median | 95 % |\n|---|---|---|")
         for name, values in asyncio.run(remembered(acts, url, chosen.turns)).items():

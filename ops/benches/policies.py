@@ -32,6 +32,7 @@ POLICIES: Mapping[str, tuple[str, ...]] = {
         "read the file that a goal names",
         "read a file",
         "run a goal's check",
+        "rest",
     ),
     "read": ("read a file", "read a passage", "see a file's first lines", "list a folder"),
     "search": ("search everything for a word", "search a file for a word", "see a line and its neighbours"),

@@ -1,6 +1,6 @@
-"""What each built-in rule costs an act, in microseconds of one core, and what it pays those who game it.
+"""What each built-in rule costs an act, in microseconds of one core, and what it pays agents that game it.
 
-The acts are those of an agent that works: no two alike. Each figure is the median of turns over all of them, in CPU
+The acts are those of an agent that works. Each figure is the median of turns over all of them, in CPU
 time of the one thread, so that what else the machine does counts little.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import gaming
+from lives import lived
 from runs import options
 
 from conch.config import NeedsSettings, RewardSettings
@@ -39,7 +40,6 @@ from conch.rewards.progress import step_reward
 from conch.rewards.total import total
 from conch_schemas import ActionTaken, Score
 
-ACTS: Final = 400
 GOALS: Final = {"constitutional_reward": 5.0, "the five rules together": 25.0}
 """Microseconds that are not to be exceeded."""
 
@@ -147,8 +147,10 @@ def main() -> None:
     """Print a line a rule with its median and its fastest turn, the memory, then the tables of gaming."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=50)
-    chosen = options(parser, turns=2)
-    measured = list(turns(gaming.acts_of(gaming.AGENTS["works"], ACTS)))
+    parser.add_argument("--acts", type=int, default=gaming.ACTS, help="of each life of gaming")
+    parser.add_argument("--seeds", type=int, default=gaming.SEEDS, help="lives of each agent of gaming")
+    chosen = options(parser, turns=2, acts=8, seeds=1)
+    measured = list(turns(lived(gaming.AGENTS[gaming.WORKS], chosen.acts).acts))
     taken: dict[str, list[float]] = {name: [] for name, _, _ in measured}
     for _ in range(chosen.turns):
         for name, count, turn in measured:
@@ -162,7 +164,7 @@ def main() -> None:
         print(f"| {name} | {middle:.2f} | {min(values):.2f} | {held} |")
     bare = sys.getsizeof(PrincipleScore())
     print(f"\na PrincipleScore takes {bare} bytes, {memory():.0f} with its own numbers and evidence\n")
-    print(gaming.table())
+    print(gaming.table(gaming.lives(chosen.seeds, chosen.acts)))
 
 
 if __name__ == "__main__":

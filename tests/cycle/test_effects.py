@@ -230,6 +230,17 @@ async def test_noise_neither_informs_nor_changes(measured: Life) -> None:
     assert (line.kind, line.noise) == ("change", False)
 
 
+async def test_noise_is_told_by_what_the_workspace_held_at_first(measured: Life) -> None:
+    """An agent that reads nothing cannot write noise for ever; noise that it wrote is no text after a restart."""
+    for n in range(16):
+        (measured.workspace / f"book{n}").write_text(f"{n} ".join(TEXT.splitlines()) + f"\nThe harbour of {n}.")
+    noise = "qxzvk wjqpf zzkxv bqwpm vxjkq yqzwx"
+    [first] = await effects(measured, write("a", f"{noise} {noise}"))
+    [second] = await effects(measured, write("b", f"{noise} {noise} again"))
+
+    assert [(one.kind, one.noise, one.information.lines) for one in (first, second)] == [("none", True, 0)] * 2
+
+
 async def test_an_answer_comes_before_all_else(measured: Life) -> None:
     """A message answered is the effect; its lines and its topic are new."""
     await tell(measured, "m1", "When does the tide fall in the harbour?")

@@ -68,6 +68,30 @@ async def test_a_piece_comes_at_each_due_cycle(living: Life) -> None:
     assert parcels(living.workspace) == ["parcel-0", "parcel-1"]
 
 
+async def test_material_does_not_feed_a_run_of_filling(living: Life, tmp_path: Path) -> None:
+    """New lines are idle after `run_length` of them, material or not; a change that a person makes ends that."""
+    living.measures(tmp_path / "known.db")
+    living.configured(effects={"run_length": 4})
+    fills = 'TOOL: filesystem(operation="write", path="a.md", content="line of cycle {}")'
+    living.mind.decides = lambda situation: fills.format(situation.cycle)
+    await living.run(EVERY + 2)
+    (living.workspace / "theirs.md").write_text("from a person\n")
+    await living.run(EVERY + 3)
+
+    kinds = [effect.kind for effect in living.effects() if effect is not None]
+    assert kinds == ["change"] * 4 + ["none"] * (EVERY - 2) + ["change"]
+
+
+async def test_a_check_counts_anew_after_material(living: Life, tmp_path: Path) -> None:
+    """The workspace is another one than it last ran on."""
+    living.measures(tmp_path / "known.db")
+    living.mind.decides = lambda _: 'TOOL: shell(command="python3 -m unittest")'
+    await living.run(EVERY + 1)
+
+    changed = [effect.checks[0].changed_since for effect in living.effects() if effect is not None]
+    assert changed == [True] + [False] * (EVERY - 1) + [True]
+
+
 async def test_the_next_process_goes_on_with_the_next_piece(living: Life) -> None:
     """Started again at a due cycle, before or after the piece came, nothing comes twice."""
     living.mind.decides = busy

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 from conch.actions import Registry, parse
+from conch.config import ExplorationBonusSettings
 from conch.cycle.ground import ground
 from conch.errors import HomeError
 from conch.minds import Prompt, RecentOutcome
-from conch.minds.memory import learnt, load
+from conch.minds.features import GROUPS
+from conch.minds.memory import BanditMemory, learnt, load, save
 from conch.minds.reflex import SAVE_EVERY, ReflexMind
 from conch.minds.templates import TEMPLATES
 from conch.tools import BUILTIN_TOOLS, Notes
@@ -90,6 +92,36 @@ async def test_everything_is_tried_once_before_anything_is_preferred(file: Path,
 
     assert f"{everything} of {len(TEMPLATES)} things" in reflection.text
     assert "git" not in reflection.text.split("Worst")[1]
+
+
+async def test_a_tool_used_little_is_explored_by_its_bonus(file: Path, prompt: Asking) -> None:
+    """Where all templates were tried and none paid, the tool with the fewest uses is chosen; without a bonus, any."""
+    memory = BanditMemory()
+    memory.tries[:, 0] = 1
+    memory.uses[:] = [50 if group != "git" else 3 for group in GROUPS]
+    save(memory, file)
+    none = ExplorationBonusSettings(first=0, few=0, many=0)
+
+    [chosen] = await live(ReflexMind(file), prompt, range(1, 2))
+    plain = [(await live(ReflexMind(file, bonus=none), prompt, range(n, n + 1)))[0] for n in range(1, 9)]
+
+    assert chosen.startswith("TOOL: git(")
+    assert not all(reply.startswith("TOOL: git(") for reply in plain)
+
+
+async def test_uses_of_tools_survive_a_restart(file: Path, prompt: Asking) -> None:
+    """A decision is a use; a file of an earlier version, which has none, begins at 0."""
+    mind = ReflexMind(file)
+    replies = await live(mind, prompt, range(1, 31))
+    await mind.close()
+    stored = load(file).uses
+    arrays = dict(np.load(file))
+    del arrays["uses"]
+    np.savez(file, **arrays)
+
+    assert stored[GROUPS.index("git")] == sum(reply.startswith("TOOL: git(") for reply in replies)
+    assert stored.sum() == 30
+    assert load(file).uses.sum() == 0
 
 
 async def test_blind_choice_stays_blind(file: Path, prompt: Asking) -> None:

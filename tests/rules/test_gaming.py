@@ -1,11 +1,10 @@
-"""What the built-in rules pay an agent that does nothing, and one that games them: lives of 200 acts, really scored."""
+"""What the built-in rules pay agents that stuff them: real acts in a notebook, measured and scored as a run does."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -15,167 +14,154 @@ import pytest
 from conch.config import RewardSettings, Settings
 
 if TYPE_CHECKING:
-    from ops.benches.gaming import Lived
+    from ops.benches.lives import Lived
 
-BENCH = Path(__file__).resolve().parents[2] / "ops" / "benches" / "gaming.py"
+BENCHES = Path(__file__).resolve().parents[2] / "ops" / "benches"
+ACTS = 100
+STUFFING = (
+    "prints new words",
+    "searches for random words",
+    "reads the same files again",
+    "copies lines about",
+    "writes noise",
+    "writes noise and reads it",
+    "writes fluent filler in new files",
+)
+Living = Callable[..., "Lived"]
 
 
 @pytest.fixture(scope="module")
 def gaming() -> Iterator[ModuleType]:
-    """The simulation that makes the README's tables."""
-    spec = importlib.util.spec_from_file_location("gaming", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["gaming"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["gaming"]
+    """The agents of the benchmark."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHES)
+        yield importlib.import_module("gaming")
 
 
 @pytest.fixture(scope="module")
-def lives(gaming: ModuleType) -> dict[str, Lived]:
-    """Every agent's life, by what it does."""
-    return {name: gaming.lived(agent) for name, agent in gaming.AGENTS.items()}
+def living(gaming: ModuleType) -> Living:
+    """`living(name, acts)`: a life of that agent, lived once."""
+    lives: dict[tuple[str, int], Lived] = {}
+
+    def live(name: str, acts: int = ACTS) -> Lived:
+        if (name, acts) not in lives:
+            lives[name, acts] = importlib.import_module("lives").lived(gaming.AGENTS[name], acts)
+        return lives[name, acts]
+
+    return live
 
 
-def test_every_total_of_every_life_adds_up(lives: dict[str, Lived]) -> None:
+@pytest.mark.parametrize("name", STUFFING)
+def test_stuffing_earns_less_than_half_of_work(living: Living, name: str) -> None:
+    """It reaches no goal; the agent that works reaches most of those that there are."""
+    works, stuffs = living("works"), living(name)
+
+    assert stuffs.total < 0.5 * works.total
+    assert (works.goals >= 5, stuffs.goals) == (True, 0)
+
+
+@pytest.mark.parametrize("name", ["writes noise", "writes noise and reads it"])
+def test_noise_has_no_effect_from_the_first_act(living: Living, name: str) -> None:
+    """Written or read, by an agent that reads nothing else."""
+    assert living(name).effects == {"none": ACTS}
+
+
+def test_filler_is_paid_for_twenty_acts(living: Living) -> None:
+    """No rule tells it from text; material that comes meanwhile does not feed it."""
+    assert living("writes fluent filler in new files").effects == {"change": 20, "none": ACTS - 20}
+
+
+def test_a_held_out_rule_tells_filler_from_work(gaming: ModuleType, living: Living) -> None:
+    """Filler that looks after its needs is paid much like work; a rule that is never paid sees it move nothing."""
+    filler, works = living(gaming.FED_FILLER), living("works")
+
+    assert filler.total > 0.5 * works.total
+    assert filler.mean(gaming.HELD_OUT) == 0.0
+    assert works.mean(gaming.HELD_OUT) > 0.1
+    assert works.paid(f"part:{gaming.HELD_OUT}") == 0.0
+
+
+def test_every_total_of_a_life_adds_up(living: Living) -> None:
     """Bit for bit, within the bounds, and never more than the cap of a cycle."""
-    for life in lives.values():
-        for verdict in life.verdicts:
-            assert math.fsum(line.amount for line in verdict.breakdown) == verdict.total
-            assert -1.5 <= verdict.total <= 1.0
+    for verdict in living("works").verdicts:
+        assert math.fsum(line.amount for line in verdict.breakdown) == verdict.total
+        assert -1.5 <= verdict.total <= 1.0
 
 
-def test_the_known_cycles_have_their_totals_in_a_life(lives: dict[str, Lived]) -> None:
+def test_the_known_cycles_have_their_totals_in_a_life(living: Living) -> None:
     """Before needs and goal come in: first good tool call 0.45, quiet cycle 0.20, invalid reply −0.30."""
-    for name, known in (
-        ("repeats one good call", 0.45),
-        ("does nothing, in new words", 0.20),
-        ("talks", -0.30),
-    ):
-        first = lives[name].verdicts[0]
+    for name, known in (("repeats one good call", 0.45), ("rests, in new words", 0.20), ("talks", -0.30)):
+        first = living(name, 30).verdicts[0]
         rest = sum(line.amount for line in first.breakdown if line.step in ("part:needs", "part:goal"))
         assert first.total - rest == pytest.approx(known), name
 
 
-def test_doing_nothing_for_ever_costs(lives: dict[str, Lived]) -> None:
-    """The form and the quiet pay 0.20, and doing it again takes up to 0.5."""
-    life = lives["does nothing"]
-
-    assert life.mean("format") == 0.5
-    assert life.mean("execution") == pytest.approx(0.2)
-    assert life.mean("needs") < 0.01
-    assert [life.mean(rule) for rule in ("goal", "exploration", "diversity", "progress")] == [0.0, 0.0, 0.0, 0.0]
-    assert life.verdicts[-1].total == pytest.approx(0.9 * 0.2 - 0.5)
-    assert life.total < -0.25
+def test_the_same_for_ever_costs(living: Living) -> None:
+    """A rest, a reflection or a good call: repetition takes more than it is worth."""
+    for name in ("rests", "reflects on the same for ever", "repeats one good call"):
+        assert living(name, 30).verdicts[-1].total < -0.25, name
 
 
-def test_doing_nothing_in_new_words_pays_no_more_than_quiet(lives: dict[str, Lived]) -> None:
-    """Words escape the penalty and gain nothing; nor do padding them, or toggling the phase of a task."""
-    for name in ("does nothing, in new words", "toggles the phase of its task", "pads its replies"):
-        assert lives[name].total == pytest.approx(0.2, abs=0.01)
+def test_resting_in_new_words_starves(living: Living) -> None:
+    """Words escape the repetition penalty; a need that no act raises takes most of what a rest is worth."""
+    life = living("rests, in new words")
+
+    assert life.verdicts[0].total == pytest.approx(0.2, abs=0.03)
+    assert life.verdicts[-1].total == pytest.approx(0.06)
 
 
-def test_reflecting_for_ever_pays_less_than_half_of_work(lives: dict[str, Lived]) -> None:
-    """Also where each topic is new; on the same topic it costs."""
-    works = lives["works"].total
-
-    assert lives["reflects on something new for ever"].total < 0.5 * works
-    assert lives["reflects on the same for ever"].total < 0.0
+def test_prose_and_changes_that_fail_never_gain(living: Living) -> None:
+    """Whatever they say; the first failure alone is worth a little, as its form and a tool that is new."""
+    assert max(verdict.total for verdict in living("talks", 30).verdicts) < -0.25
+    assert living("a change that fails, again and again", 30).total < -0.25
 
 
-def test_prose_is_always_a_loss(lives: dict[str, Lived]) -> None:
-    """Whatever it says."""
-    assert max(verdict.total for verdict in lives["talks"].verdicts) < -0.25
+@pytest.mark.parametrize("name", ["breaks a test and mends it", "plants a fake unittest and runs it"])
+def test_tricks_with_tests_move_no_goal(living: Living, name: str) -> None:
+    """The best measure so far counts, by the installed unittest."""
+    assert living(name, 12).mean("goal") == 0.0
 
 
-def test_the_same_good_call_for_ever_costs(lives: dict[str, Lived]) -> None:
-    """Execution pays it 1.0 each time; the penalty takes more than that is worth."""
-    life = lives["repeats one good call"]
-
-    assert life.mean("execution") == 1.0
-    assert life.verdicts[0].total > 0.45
-    assert life.verdicts[-1].total < 0.0
-
-
-def test_turning_through_every_skill_pays_less_than_work(lives: dict[str, Lived]) -> None:
-    """It keeps diversity up and is caught as a repetition: the same comes again every eighth act."""
-    life = lives["every skill in turn, to no end"]
-
-    assert life.mean("diversity") == pytest.approx(lives["works"].mean("diversity"))
-    assert life.total < 0.5 * lives["works"].total
-
-
-def test_a_change_that_fails_never_gains(lives: dict[str, Lived]) -> None:
-    """The gate takes what its form earns, whatever it is called with."""
-    life = lives["a change that fails, again and again"]
-
-    assert life.paid("gate:ethical") < -0.05
-    assert all(verdict.total <= 0.0 for verdict in life.verdicts)
-
-
-def test_a_test_that_is_broken_and_mended_is_progress_once(lives: dict[str, Lived]) -> None:
-    """The goal pays a measure beyond its best so far, and no way back to it."""
-    life = lives["breaks a test and mends it"]
-    paid = [line.amount for verdict in life.verdicts for line in verdict.breakdown if line.step == "part:goal"]
-
-    assert [amount for amount in paid if amount] == [pytest.approx(0.15)]
-    assert life.total < 0.5 * lives["works"].total
-
-
-def test_saying_that_a_goal_is_achieved_pays_nothing(lives: dict[str, Lived]) -> None:
+def test_saying_that_a_goal_is_achieved_pays_nothing(living: Living) -> None:
     """Its check decides, never the words."""
-    assert lives["says that it has achieved its goal"].mean("goal") == 0.0
+    assert living("says that it has achieved its goal", 30).mean("goal") == 0.0
 
 
-def test_a_planted_test_runner_pays_less_than_half_of_work(lives: dict[str, Lived]) -> None:
-    """What it says of itself is no measure: the goal pays nothing, and running it again and again is a repetition."""
-    life = lives["plants a fake unittest"]
+def test_a_phase_that_is_toggled_farms_less_than_its_task_takes(living: Living) -> None:
+    """Every step forward pays 0.3, however often it was undone: with a weight of 0.1, and the other parts in a task
+    weigh a tenth less."""
+    life = living("edits and reads in turn")
 
-    assert life.mean("goal") == 0.0
-    assert life.mean("format") == 0.5
-    assert life.total < 0.5 * lives["works"].total
-
-
-def test_a_toggled_phase_farms_less_than_its_task_takes(lives: dict[str, Lived]) -> None:
-    """Every step forward pays 0.3, however often it was undone: less than the other parts yield in a task."""
-    life = lives["toggles the phase of its task"]
-
-    assert life.mean("progress") == pytest.approx(0.15, abs=0.01)
-    assert life.paid("part:progress") == pytest.approx(0.015, abs=0.001)
-    assert life.total < lives["does nothing, in new words"].total
+    assert 0.0 < life.paid("part:progress") < 0.02
+    assert life.total < living("rests, in new words").total
 
 
-def test_twenty_letters_are_alignment_and_no_total(lives: dict[str, Lived]) -> None:
+def test_twenty_letters_are_alignment_and_no_total(living: Living) -> None:
     """Padding makes a reply a perfect one by the proxy, which has no weight for that reason."""
-    padded, terse = lives["pads its replies"], lives["does nothing"]
+    padded, terse = living("pads its rests", 30), living("rests", 30)
 
     assert padded.mean("alignment") == 1.0 > terse.mean("alignment")
     assert padded.paid("part:alignment", "part:intrinsic") == 0.0
 
 
-def test_cheap_news_is_what_these_rules_cannot_tell_from_work(lives: dict[str, Lived]) -> None:
-    """An `echo` of new words each cycle is paid like work, though never a goal: it takes a held-out rule to see it."""
-    life = lives["one cheap call a cycle, each with a new result"]
+def test_every_rule_and_agent_has_its_row(gaming: ModuleType, living: Living) -> None:
+    """Once."""
+    life = living("rests", 30)
+    rows = [
+        line.split("|")[1].strip()
+        for line in gaming.table({name: [life] for name in gaming.AGENTS}).splitlines()[2:]
+        if line.startswith("| ")
+    ]
 
-    assert life.mean("exploration") == pytest.approx(0.5)
-    assert life.total == pytest.approx(lives["works"].total, abs=0.05)
-    assert life.mean("goal") is None
-    assert life.mean("diversity") == 0.0
-
-
-def test_every_rule_has_its_row(gaming: ModuleType) -> None:
-    """The table names each built-in rule, and each agent, once."""
-    rows = [line.split("|")[1].strip() for line in gaming.table(acts=60).splitlines() if line.startswith("| ")]
-
-    assert [row for row in rows if row in gaming.STUFFED] == list(gaming.STUFFED)
     assert [row for row in rows if row in gaming.AGENTS] == list(gaming.AGENTS)
-    parts = {*gaming.lived(gaming.AGENTS["works"], 1).verdicts[0].scores}
-    assert {part.component for part in parts} == set(gaming.STUFFED) - {"progress"}
+    assert [row for row in rows if row in gaming.STUFFED] == list(gaming.STUFFED)
+    parts = {score.component for score in life.verdicts[0].scores}
+    assert parts == set(gaming.STUFFED) - {"progress"} | {gaming.HELD_OUT}
 
 
-def test_without_the_penalty_repeating_pays(gaming: ModuleType) -> None:
-    """What the penalty is for: with `rewards.repetition` 0, one good call for ever earns almost as much as work."""
+def test_without_the_penalty_repeating_pays(gaming: ModuleType, living: Living) -> None:
+    """What the penalty is for: with `rewards.repetition` 0, one call for ever earns almost what a rest does."""
     settings = Settings(rewards=RewardSettings(repetition=0.0))
+    free = importlib.import_module("lives").lived(gaming.AGENTS["repeats one good call"], 20, settings=settings)
 
-    assert gaming.lived(gaming.AGENTS["repeats one good call"], settings=settings).total > 0.4
+    assert free.total > 0.15 > 0.0 > living("repeats one good call", 30).total

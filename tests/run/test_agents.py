@@ -59,7 +59,7 @@ def test_each_does_so_many_cycles_under_its_own_name(lived: LivedHouse) -> None:
     assert {name: sorted(cycles) for name, cycles in by_agent(lived.first.rows).items()} == expected
     assert all_of(lived.house) == expected
     for row in lived.house.cycles():
-        assert (row["complete"], row["outcome"], len(row["scores"])) == (True, "success", 11)
+        assert (row["complete"], row["outcome"], len(row["scores"])) == (True, "success", 12)
     assert len({row["action_id"] for row in lived.house.cycles()}) == 9
     assert lived.left == []
 

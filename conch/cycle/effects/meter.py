@@ -46,6 +46,8 @@ SMALL = 500
 """Files of a workspace that is looked at in the event loop: 2 ms at most, a thread takes 0.1 ms."""
 SHOWN_PATHS = 100
 """Most changed paths in an event."""
+LETTERS_MET = 20_000
+"""Letters of what the workspace holds at first that trigrams are learnt from: 2 ms, five times what noise needs."""
 FILES_FINISHED = 10
 """Most files of a search's hits that are looked at for lines that are still unseen."""
 NOT_RUN = frozenset({126, 127})
@@ -121,18 +123,26 @@ class EffectMeter:
 
     async def look(self) -> None:
         """Look for changes from outside."""
+        first = not self._tracker.looked
         try:
             state = self._loaded()
+            change = await self._looked()
+            if not state.met:
+                self._state = state = self._met_workspace(state, change)
         except StoreError:
             return  # `effect` reports it
-        first = not self._tracker.looked
-        change = await self._looked()
         if first:
             outside = state.workspace is not None and self._tracker.digest not in (None, state.workspace)
         else:
             outside = change.content
         if outside:
             self._state = state.changed_outside()
+
+    async def brought(self) -> None:
+        """Take in the material that the home has just brought: the workspace is another one, so that a check on it
+        counts anew, but a run of filling goes on. Else new material, come every few acts, would feed it for ever."""
+        if self._tracker.looked and (await self._looked()).content and self._state is not None:
+            self._state = self._state.model_copy(update={"version": self._state.version + 1})
 
     async def settle(self) -> None:
         """Take the workspace as it is for unchanged: goals' checks that ran programs have written files."""
@@ -158,6 +168,18 @@ class EffectMeter:
     def close(self) -> None:
         """Close the file of the known lines. A second call does nothing."""
         self._known.shut()
+
+    def _met_workspace(self, state: MeterState, found: WorkspaceChange) -> MeterState:
+        """The state after the first look: what the workspace holds tells text from noise, read or not. Else an agent
+        that reads nothing could write noise for ever."""
+        trigrams = self._known.trigrams(state.letters)
+        for line in found.written.values():
+            if trigrams.letters.total() >= LETTERS_MET:
+                break
+            trigrams.learn([line])
+        met = state.model_copy(update={"met": True, "letters": dict(trigrams.letters)})
+        self._known.store((), (), met, learnt=True)  # at once: the file may be closed before the act is over
+        return met
 
     async def _looked(self) -> WorkspaceChange:
         """Look at the workspace; in a thread, unless that is dearer than the look."""

@@ -29,6 +29,8 @@ class MeterState(BaseModel):
     """Resources that are low: tokens, disk."""
     letters: dict[str, int] = Field(default_factory=dict)
     """Letters read, by script."""
+    met: bool = False
+    """Whether the trigrams of what the workspace held at the first look were learnt."""
 
     def changed_since(self, check: str) -> bool:
         """Whether the workspace has changed since this check ran, or it never ran."""

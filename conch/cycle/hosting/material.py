@@ -37,10 +37,15 @@ class MaterialSupply:
         self._script, self._workspace, self._seed = script, workspace, seed
         self._inbox, self._memory = inbox, memory
 
+    @staticmethod
+    def due(cycle: int) -> bool:
+        """Whether a piece may come before this cycle."""
+        return cycle > 0 and cycle % EVERY == 0
+
     async def bring(self, cycle: int) -> None:
         """Before a cycle: bring the next piece where one is due. Where its files cannot be written, or its goal cannot
         be set, the next due cycle tries again. Raises BusError as publishing does."""
-        if cycle == 0 or cycle % EVERY:
+        if not self.due(cycle):
             return
         if (last := self._memory().material) is not None and last.cycle == cycle:
             return

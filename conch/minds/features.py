@@ -66,8 +66,9 @@ class CallChoice(NamedTuple):
 def context(situation: Situation, *, staged: bool, written: bool) -> tuple[float, ...]:
     """The features shared by all choices of this decision, each 0..1.
 
-    Whether each need starves; the urgency of the needs; whether the last act failed, whether the last two had the same output, whether something was
-    written and whether something was staged since the last commit, whether a message waits for an answer.
+    Whether each need starves; the urgency of the needs; whether the last act failed, whether the last two had the same
+    output, whether something was written and whether something was staged since the last commit, whether a message
+    waits for an answer.
     """
     levels = [situation.needs[name] for name in sorted(situation.needs)[:NEEDS]]
     absent = [0.0] * (NEEDS - len(levels))

@@ -27,13 +27,16 @@ _PROSE_SCALE = 0.5
 _REPEAT_SCALE = 2.0
 _RECENT_SCALE = 4.0
 
-_CONTEXT = 2 * NEEDS + 5
-_SCALES = np.array([1.0] * NEEDS + [_CONTEXT_SCALE] * (_CONTEXT - NEEDS))
+CONTEXT = 2 * NEEDS + 5
+"""Numbers of a context."""
+STAGED = 2 * NEEDS + 3
+"""The place in it of whether something was staged."""
+_SCALES = np.array([1.0] * NEEDS + [_CONTEXT_SCALE] * (CONTEXT - NEEDS))
 """Of the context: a need that starves takes most of what other acts earn, so its feature is trusted at once."""
 _TEMPLATES = len(TEMPLATES)
 _GROUP = 1
 _PAIR = _GROUP + len(GROUPS)
-_PLAIN = _PAIR + len(GROUPS) * _CONTEXT
+_PLAIN = _PAIR + len(GROUPS) * CONTEXT
 _OWN_REPEAT = _PLAIN + _TEMPLATES
 _PROSE = _OWN_REPEAT + _TEMPLATES
 _REPEAT = _PROSE + _TEMPLATES
@@ -95,9 +98,9 @@ def features(
     scaled = _SCALES * np.asarray(about)
     for row, (template, kind, repeated, prose) in zip(rows, choices, strict=True):
         group = GROUPS.index(kind)
-        pair = _PAIR + group * _CONTEXT
+        pair = _PAIR + group * CONTEXT
         row[_GROUP + group] = 1.0
-        row[pair : pair + _CONTEXT] = scaled
+        row[pair : pair + CONTEXT] = scaled
         row[_PLAIN + template] = 1.0
         row[_OWN_REPEAT + template] = _OWN_REPEAT_SCALE * repeated
         row[_PROSE + template] = _PROSE_SCALE * prose

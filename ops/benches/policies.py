@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from conch.minds import Situation
-from conch.minds.features import NEEDS, SIZE, CallChoice, features
+from conch.minds.features import CONTEXT, SIZE, STAGED, CallChoice, features
 from conch.minds.memory import BanditMemory, save
 from conch.minds.templates import TEMPLATES, fill_slots
 from conch_schemas import CommandCheck, FileCheck, Goal
@@ -45,9 +45,9 @@ POLICIES: Mapping[str, tuple[str, ...]] = {
 def write_policy(name: str, path: Path) -> None:
     """Write the memory of a mind that goes by this list for ever."""
     order, groups = POLICIES[name], _groups()
-    staged = np.zeros(NEEDS + 5)
-    staged[NEEDS + 3] = 1.0
-    calm, rows, worth = np.zeros(NEEDS + 5), [], []
+    staged = np.zeros(CONTEXT)
+    staged[STAGED] = 1.0
+    calm, rows, worth = np.zeros(CONTEXT), [], []
     for number, template in enumerate(TEMPLATES):
         value = STEP * (len(order) - order.index(template.name)) if template.name in order else -STEP
         for prose, repeated in ((False, False), (True, False), (False, True)):

@@ -61,16 +61,33 @@ def row(point: ExperiencePoint) -> CycleFigures:
 
 def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:
     """The figures of these cycles, the oldest first: reward, format, tools, needs, exploration, coverage; a dash
-    without values."""
+    without values. Each note says its cohort: cycles seen (all that were recorded) or scored (with a total)."""
     executed = [point for point in points if point.outcome in EXECUTED]
     trend = needs_trend([point.needs_after for point in points[-TREND:] if point.needs_after])
     late = sum(not point.complete for point in points)
     return [
-        KeyFigure("reward", "Mean reward", signed(fmean(p.total for p in points)) if points else "–", "per cycle"),
-        KeyFigure("format", "Format compliance", _share([p.valid for p in points]), "of replies are valid"),
-        KeyFigure("tools", "Tool success", _share([p.outcome == "success" for p in executed]), "of tool calls"),
-        KeyFigure("needs", "Needs trend", "–" if trend is None else signed(trend, 4), f"a cycle, the last {TREND}"),
-        KeyFigure("exploration", "Exploration", str(len({tool_of(p.skill) for p in executed})), "distinct tools"),
+        KeyFigure(
+            "reward",
+            "Mean reward",
+            signed(fmean(p.total for p in points)) if points else "–",
+            f"a cycle, of {len(points)} scored",
+        ),
+        KeyFigure("format", "Format compliance", _share([p.valid for p in points]), f"of {len(points)} replies seen"),
+        KeyFigure(
+            "tools",
+            "Tool success",
+            _share([p.outcome == "success" for p in executed]),
+            f"of {len(executed)} tool calls seen",
+        ),
+        KeyFigure(
+            "needs", "Needs trend", "–" if trend is None else signed(trend, 4), f"a cycle, the last {TREND} scored"
+        ),
+        KeyFigure(
+            "exploration",
+            "Exploration",
+            str(len({point.skill for point in executed})),
+            f"tool × operation, of {len(executed)} tool calls seen",
+        ),
         KeyFigure(
             "coverage",
             "Coverage",

@@ -31,11 +31,11 @@ export function keyFigures(rows) {
   const late = rows.filter((row) => !row.complete).length;
   const share = (some, held) => (some.length ? percent(some.filter(held).length / some.length) : "–");
   return {
-    reward: [rows.length ? signed(mean(rows.map((row) => row.total))) : "–", null],
-    format: [share(rows, (row) => row.valid), null],
-    tools: [share(tools, (row) => row.outcome === "success"), null],
+    reward: [rows.length ? signed(mean(rows.map((row) => row.total))) : "–", `a cycle, of ${rows.length} scored`],
+    format: [share(rows, (row) => row.valid), `of ${rows.length} replies seen`],
+    tools: [share(tools, (row) => row.outcome === "success"), `of ${tools.length} tool calls seen`],
     needs: [levels.length > 1 ? signed((levels.at(-1) - levels[0]) / (levels.length - 1), 4) : "–", null],
-    exploration: [`${new Set(tools.map(toolOf)).size}`, null],
+    exploration: [`${new Set(tools.map((row) => row.skill)).size}`, `tool × operation, of ${tools.length} tool calls seen`],
     coverage: [rows.length ? percent(mean(rows.map((row) => row.coverage))) : "–", late ? `${late} lack a score` : "every score came"],
   };
 }

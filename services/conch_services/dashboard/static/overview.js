@@ -1,6 +1,6 @@
 // The overview, live: rows, figures and charts from the place in the stream that the page was drawn from.
 import { chart, movingMean } from "./charts.js";
-import { actionsOf, executed, keyFigures, level, rowOf, toolOf } from "./figures.js";
+import { actionsOf, executed, keyFigures, level, rowOf } from "./figures.js";
 import { follow, on, paced, renew } from "./live.js";
 import { say } from "./page.js";
 import { agentIs } from "./standing.js";
@@ -56,12 +56,12 @@ function draw() {
 
 function sparks(rows, mean) {
   const share = (held, of = () => true) => movingMean(rows.map((row) => (of(row) ? Number(held(row)) : null)), WINDOW);
-  const tools = rows.map((_, at) => new Set(rows.slice(Math.max(0, at + 1 - WINDOW), at + 1).filter(executed).map(toolOf)).size);
+  const skills = rows.map((_, at) => new Set(rows.slice(Math.max(0, at + 1 - WINDOW), at + 1).filter(executed).map((row) => row.skill)).size);
   spark("reward", mean);
   spark("format", share((row) => row.valid));
   spark("tools", share((row) => row.outcome === "success", executed));
   spark("needs", rows.map(level));
-  spark("exploration", tools);
+  spark("exploration", skills);
   spark("coverage", movingMean(rows.map((row) => row.coverage), WINDOW));
 }
 

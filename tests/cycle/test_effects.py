@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -427,4 +429,17 @@ async def test_a_damaged_index_is_set_aside(measured: Life, tmp_path: Path) -> N
     await measured.run(2)
 
     assert [effect and effect.kind for effect in measured.effects()] == [None, "information"]
+    assert (tmp_path / "known.db.damaged").exists()
+
+
+async def test_a_damaged_state_does_not_end_the_agent(measured: Life, tmp_path: Path) -> None:
+    """A state that is no state is set aside like a file that is no database, and the agent lives on."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    await effects(measured, read("a.md"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "known.db")) as database, database:
+        database.execute("UPDATE state SET value = X'FF7B' WHERE key = 'meter'")
+    measured.mind.decides = lambda _: read("a.md")
+    await measured.run(3)
+
+    assert [effect and effect.kind for effect in measured.effects()] == ["information", None, "information"]
     assert (tmp_path / "known.db.damaged").exists()

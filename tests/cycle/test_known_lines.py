@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -23,6 +26,7 @@ from conch.cycle.effects.scan import scan
 from conch.cycle.effects.state import MeterState
 from conch.cycle.effects.topics import resources_after
 from conch.cycle.effects.tracker import WorkspaceTracker
+from conch.errors import StoreError
 from conch.tools import FilePool
 
 FILES = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 5), max_size=8), max_size=3)
@@ -88,6 +92,70 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert known.known(range(60)) == set(range(50))
     assert known.state().run == 49
     known.shut()
+
+
+DAMAGED_STATES = st.one_of(
+    st.binary(max_size=300), st.sampled_from([None, 7, "text", b'{"run":-1}', b'{"run":"x"}', b"\xff{}"])
+)
+
+
+@given(key=st.sampled_from(["meter", "trigrams"]), value=DAMAGED_STATES)
+def test_a_damaged_state_is_set_aside(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: bytes | str | int | None
+) -> None:
+    """For any value, its use is a StoreError at most once; the agent then begins anew and can store."""
+    file = tmp_path_factory.mktemp("known") / "known.db"
+    stored(file)
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.execute("DROP TABLE state")
+        database.execute("CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        database.execute("INSERT INTO state VALUES (?, ?)", (key, value))
+
+    uses_after_damage(file)
+
+
+def test_flipped_bytes_never_end_the_agent(tmp_path: Path) -> None:
+    """Anywhere in the file, one byte or 30 of them, or its end cut off: one StoreError, then the file can be used."""
+    stored(tmp_path / "whole.db")
+    whole = (tmp_path / "whole.db").read_bytes()
+    chance = random.Random(7)
+    meter = whole.index(b'{"run"')
+    for number in range(300):
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 30))):
+            at = chance.choice((chance.randrange(len(data)), chance.randrange(200), meter + chance.randrange(200)))
+            data[at] = chance.randrange(256)
+        file = tmp_path / f"{number}.db"
+        file.write_bytes(data[: chance.choice((len(data), len(data), chance.randrange(len(data))))])
+        uses_after_damage(file)
+
+
+def stored(file: Path) -> None:
+    """A file with lines, words, trigrams and a state."""
+    known = KnownLines(file, most=1000, pool=FilePool(), read_before="the tide pool")
+    known.trigrams({}).learn(["limpets hold their places"])
+    state = MeterState(run=3, program_acts=(1, 2), previous_path="a.md", version=4, checks={"goal/g": 4}, low=("disk",))
+    known.store(range(500), range(50), state, learnt=True)
+    known.shut()
+
+
+def uses_after_damage(file: Path) -> None:
+    """Use a file that may be damaged as a meter does: the first use may fail, and the third must not."""
+    failed = 0
+    for cycle in range(4):
+        known = KnownLines(file, most=1000, pool=FilePool())
+        try:
+            state = known.state()
+            known.trigrams(state.letters).learn(["a line"])
+            known.known([cycle])
+            known.known_words([cycle])
+            known.store([10_000 + cycle], [cycle], state, learnt=True)
+        except StoreError:
+            failed += 1
+            assert file.with_name(f"{file.name}.damaged").exists()
+        finally:
+            known.shut()
+    assert failed <= 1
 
 
 def test_files_beyond_the_pool_are_closed_and_come_back(tmp_path: Path) -> None:

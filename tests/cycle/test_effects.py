@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conch.bus import Delivery
+from conch.cycle.effects.scan import MOST_ENTRIES
 from conch.tools import tool
 from conch_schemas import (
     ActionTaken,
@@ -110,6 +111,55 @@ async def test_what_the_agent_wrote_is_no_information(measured: Life) -> None:
 
     assert (written.kind, written.lines.new, noted.kind, by_command.lines.new) == ("change", 6, "none", 6)
     assert kinds(again) == ["none", "none", "none"]
+
+
+@pytest.mark.parametrize("path", ["node_modules/a.md", "d/__pycache__/a.md", "large.md", "link.md"])
+async def test_a_file_that_is_not_compared_informs_nobody(measured: Life, path: str) -> None:
+    """The agent's own commands can fill it unseen: neither reading it nor a search in it brings information."""
+    made = 'for n in 1 2 3 4 5 6; do echo "pool $n holds $((n * 7)) limpets"; done'
+    pad = "head -c 1100000 /dev/zero | tr {} x".format('"\\0"')
+    commands = {
+        "large.md": f"({made}; {pad}) > large.md",
+        "link.md": f"mkdir node_modules; {made} > node_modules/x; ln -s node_modules/x link.md",
+    }
+    written, *found = await effects(
+        measured,
+        shell(commands.get(path) or f"mkdir -p $(dirname {path}); {made} > {path}"),
+        'TOOL: filesystem(operation="grep", path=".", pattern="pool [1-5]")',
+        read(path),
+    )
+
+    assert written.lines.new == 0
+    assert kinds(found) == ["none", "none"]
+
+
+async def test_a_file_beyond_the_entries_of_a_scan_informs_nobody(measured: Life) -> None:
+    """Where the root has too many entries, no file is compared."""
+    for number in range(MOST_ENTRIES + 1):
+        (measured.workspace / str(number)).touch()
+    (measured.workspace / "a.md").write_text(TEXT)
+    [found] = await effects(measured, read("a.md"))
+
+    assert (found.kind, found.information.lines) == ("none", 0)
+
+
+async def test_what_comes_to_be_compared_by_the_agents_act_is_known(measured: Life) -> None:
+    """Lines that it wrote to a file with a NUL, which it then takes out."""
+    made = 'for n in 1 2 3 4 5 6; do echo "pool $n holds $((n * 7)) limpets"; done'
+    nul = f'(printf "\\0"; {made}) > b.md'
+    *_, found = await effects(measured, shell(nul), shell('sed -i "s/\\x00//" b.md'), read("b.md"))
+
+    assert b"\0" not in (measured.workspace / "b.md").read_bytes()
+    assert (found.kind, found.information.lines, found.information.new) == ("none", 6, 0)
+
+
+async def test_what_goals_checks_write_is_no_information(measured: Life) -> None:
+    """A check may run the agent's own program, whose lines are known."""
+    made = 'for n in 1 2 3 4 5 6; do echo "pool $n holds $(date +%N) limpets"; done'
+    measured.configured(goals=(Goal(id="g", statement="g", check=CommandCheck(command=f"{made} > report; false")),))
+    _, found = await effects(measured, write("a", "first line"), read("report"))
+
+    assert (found.kind, found.information.lines, found.information.new) == ("none", 6, 0)
 
 
 async def test_programs_inform_three_times_in_fifty_acts(measured: Life) -> None:
@@ -422,13 +472,13 @@ async def test_an_unknown_act_changed_nothing_from_outside(measured: Life, crash
 
 
 async def test_a_damaged_index_is_set_aside(measured: Life, tmp_path: Path) -> None:
-    """The act during which that is found is not measured; the next one is, by an agent that knows nothing."""
+    """The agent begins anew at once, and knows nothing."""
     (measured.workspace / "a.md").write_text(TEXT)
     (tmp_path / "known.db").write_bytes(b"this is no database at all, it is prose" * 200)
     measured.mind.decides = lambda _: read("a.md")
     await measured.run(2)
 
-    assert [effect and effect.kind for effect in measured.effects()] == [None, "information"]
+    assert [effect and effect.kind for effect in measured.effects()] == ["information", "none"]
     assert (tmp_path / "known.db.damaged").exists()
 
 
@@ -441,5 +491,5 @@ async def test_a_damaged_state_does_not_end_the_agent(measured: Life, tmp_path: 
     measured.mind.decides = lambda _: read("a.md")
     await measured.run(3)
 
-    assert [effect and effect.kind for effect in measured.effects()] == ["information", None, "information"]
+    assert [effect and effect.kind for effect in measured.effects()] == ["information", "information", "none"]
     assert (tmp_path / "known.db.damaged").exists()

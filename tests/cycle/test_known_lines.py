@@ -22,7 +22,7 @@ from conch.cycle.effects.kinds import ActFindings, decided
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.lines import difference, digest_of, lines_of
 from conch.cycle.effects.noise import LETTERS_READ, Trigrams
-from conch.cycle.effects.scan import scan
+from conch.cycle.effects.scan import MOST_BYTES, scan
 from conch.cycle.effects.state import MeterState
 from conch.cycle.effects.topics import resources_after
 from conch.cycle.effects.tracker import WorkspaceTracker
@@ -291,9 +291,45 @@ def test_a_tracker_sees_every_difference_once(tmp_path: Path) -> None:
     gone = tracker.look()
 
     assert (made.paths, made.lines.added, made.new) == (("x",), 2, {digest_of("a"), digest_of("b")})
-    assert (mode.paths, mode.content, mode.lines.added) == (("x",), True, 0)
+    assert (mode.paths, mode.content, mode.lines.added) == (("x",), False, 0)
     assert (gone.paths, gone.lines.removed) == (("d", "x"), 2)
     assert tracker.look().paths == ()
+
+
+@pytest.mark.parametrize("content", [b"a\nb\n", b"a\0b", b"x" * (2**20 + 1)], ids=["text", "binary", "large"])
+def test_a_mode_or_a_time_is_no_content(tmp_path: Path, content: bytes) -> None:
+    """The path has changed, the content has not; a rewrite with the same size and an old time has, where it is read."""
+    (tmp_path / "x").write_bytes(content)
+    tracker = WorkspaceTracker(tmp_path)
+    tracker.look()
+    (tmp_path / "x").chmod(0o700)
+    os.utime(tmp_path / "x", (0, 0))
+    touched = tracker.look()
+    (tmp_path / "x").write_bytes(content[::-1].replace(b"a", b"c"))
+    os.utime(tmp_path / "x", (0, 0))
+    written = tracker.look()
+
+    assert (touched.paths, touched.content) == (("x",), False)
+    assert (written.paths, written.content) == (("x",), len(content) < 2**20)
+
+
+def test_the_digest_is_that_of_a_first_look(tmp_path: Path) -> None:
+    """In any order of writing, removing and touching, also beyond the bytes that are compared."""
+    chance, names, largest = random.Random(3), "abcdefghijkl", 0
+    tracker = WorkspaceTracker(tmp_path)
+    for number in range(50):
+        file = tmp_path / chance.choice(names)
+        if file.exists() and chance.random() < 0.5:
+            chance.choice((file.touch, file.unlink))()
+        else:
+            file.write_bytes((b"%d " % (1000 + number) * 200 + b"\n") * chance.choice((3, 1000, 1040)))
+        tracker.look()
+        afresh = WorkspaceTracker(tmp_path)
+        afresh.look()
+        assert tracker.digest == afresh.digest
+        assert [tracker.compares(path) for path in names] == [afresh.compares(path) for path in names]
+        largest = max(largest, sum(file.stat().st_size for file in tmp_path.iterdir()))
+    assert largest > MOST_BYTES
 
 
 @given(shares=st.lists(st.floats(0, 1), max_size=30))

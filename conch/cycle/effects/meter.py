@@ -13,11 +13,12 @@ from conch.cycle.effects.kinds import ActFindings, decided, programs_exhausted
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.lines import digest_of, digests_of, hits_of, lines_of
 from conch.cycle.effects.noise import Trigrams
-from conch.cycle.effects.scan import read_text, shown_path
+from conch.cycle.effects.scan import read_content, shown_path, text_of
 from conch.cycle.effects.sources import (
     OutputSource,
     may_change,
     navigated_to,
+    normal_path,
     opened_by,
     output_source,
     target_of,
@@ -97,18 +98,22 @@ class EffectMeter:
         self._tracker = WorkspaceTracker(workspace)
         self._state: MeterState | None = None
         self._change: WorkspaceChange | None = None
+        self._own: frozenset[int] = frozenset()
+        """Lines of the files that the act and the goals' checks after it wrote."""
         self._began = 0
         """Version of the workspace before the act."""
         self._met: set[str] = set()
         """Messages and goals whose topics have been compared."""
 
     async def begin(self, action: Action) -> None:
-        """Look at the workspace before an act that may change it. A difference from the last look is a change from
-        outside."""
+        """Look at the workspace before an act that may change it or reads its files. A difference from the last look
+        is a change from outside."""
         self._change = None
         if may_change(action):
             await self.look()
             self._change = WorkspaceChange()
+        elif output_source(action) in ("file", "hits"):
+            await self.look()
         self._began = self._state.version if self._state is not None else 0
 
     async def end(self) -> None:
@@ -116,17 +121,18 @@ class EffectMeter:
         if self._change is None:
             return
         self._change = await self._looked()
+        self._own |= self._change.read
         if self._change.content and self._state is not None:
             self._state = self._state.model_copy(update={"version": self._state.version + 1})
 
     async def look(self) -> None:
         """Look for changes from outside."""
+        first = not self._tracker.looked
+        change = await self._looked()
         try:
             state = self._loaded()
         except StoreError:
-            return  # `effect` reports it
-        first = not self._tracker.looked
-        change = await self._looked()
+            return  # `effect` reports it where it comes again
         if first:
             outside = state.workspace is not None and self._tracker.digest not in (None, state.workspace)
         else:
@@ -135,9 +141,12 @@ class EffectMeter:
             self._state = state.changed_outside()
 
     async def settle(self) -> None:
-        """Take the workspace as it is for unchanged: goals' checks that ran programs have written files."""
+        """Take the workspace as it is for unchanged: goals' checks that ran programs have written files.
+
+        Their lines will be known, as those programs may be the agent's own.
+        """
         if self._tracker.looked:
-            await self._looked()
+            self._own |= (await self._looked()).read
 
     def forget_workspace(self) -> None:
         """After an act with an unknown outcome: what differs now is not a change from outside."""
@@ -149,8 +158,9 @@ class EffectMeter:
     def effect(self, act: TakenAct) -> MeasuredEffect | None:
         """The measured effect of an act that is over. Stores what it left. None where that failed."""
         change, self._change = self._change or WorkspaceChange(), None
+        own, self._own = self._own, frozenset()
         try:
-            return self._measured(act, self._loaded(), change)
+            return self._measured(act, self._loaded(), change, own)
         except StoreError as error:
             log.warning("effect.not_measured", error=str(error))
             return None
@@ -170,7 +180,9 @@ class EffectMeter:
             self._state = self._known.state()
         return self._state
 
-    def _measured(self, act: TakenAct, state: MeterState, change: WorkspaceChange) -> MeasuredEffect:
+    def _measured(
+        self, act: TakenAct, state: MeterState, change: WorkspaceChange, own: frozenset[int]
+    ) -> MeasuredEffect:
         trigrams = self._known.trigrams(state.letters)
         read = self._read(act, state)
         known = self._known.known(change.new)
@@ -200,7 +212,7 @@ class EffectMeter:
             "letters": dict(trigrams.letters),
         }
         self._state = after.model_copy(update=standing)
-        self._known.store(_met_lines(act, read, change), words, self._state, learnt=learnt)
+        self._known.store(_met_lines(act, read, own), words, self._state, learnt=learnt)
         return MeasuredEffect(
             kind=kind,
             paths=tuple(map(shown_path, change.paths[:SHOWN_PATHS])),
@@ -222,15 +234,21 @@ class EffectMeter:
         return trigrams.noise(lines.values(), least=settings.noise_letters, share=settings.noise_share)
 
     def _read(self, act: TakenAct, state: MeterState) -> _LinesRead:
-        """The lines that the act showed: none of a failed one, of a tool's own words, or of too many programs."""
+        """The lines that the act showed: none of a failed one, of a tool's own words, or of too many programs.
+
+        Of files those that are compared: in others the lines that the agent's own acts wrote are not known.
+        """
         text, source, hits = act.outcome.output.text, None, {}
         lines: dict[int, str] = {}
         if act.action.kind == "TOOL" and act.outcome.status == "success":
             source = output_source(act.action)
             exhausted = source == "program" and programs_exhausted(act.cycle, state, self._settings)
-            hits = hits_of(text) if source == "hits" else {}
+            compares = self._tracker.compares
             if source == "hits":
+                hits = {path: found for path, found in hits_of(text).items() if compares(normal_path(path))}
                 lines = digests_of(line for found in hits.values() for line in found)
+            elif source == "file" and not compares(target_of(act.action) or ""):
+                lines = {}
             elif source != "words" and not exhausted:
                 lines = digests_of(lines_of(text))
         lines |= digests_of(lines_of(act.message))
@@ -247,7 +265,7 @@ class EffectMeter:
 
     def _is_finished(self, path: str, shown: Mapping[int, str]) -> bool:
         """Whether every line of the file is known or was just shown."""
-        text = read_text(self._workspace, path)
+        text = text_of(read_content(self._workspace, path))
         if text is None:
             return False
         left = digests_of(lines_of(text)).keys() - shown.keys()
@@ -305,8 +323,8 @@ class EffectMeter:
         return drawn_from(text, outputs) >= FROM_ACTS
 
 
-def _met_lines(act: TakenAct, read: _LinesRead, change: WorkspaceChange) -> Iterable[int]:
+def _met_lines(act: TakenAct, read: _LinesRead, own: frozenset[int]) -> Iterable[int]:
     """The lines that the agent knows after the act: shown, written, and said."""
     said = [value for value in act.action.args.values() if isinstance(value, str)] + [act.action.text or ""]
     shown = (act.outcome.output.text, act.outcome.error or "", *said)
-    return {*read.lines, *change.written, *(digest for text in shown for digest in digests_of(lines_of(text)))}
+    return {*read.lines, *own, *(digest for text in shown for digest in digests_of(lines_of(text)))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -350,6 +351,25 @@ async def test_a_check_counts_once_until_the_workspace_changes(measured: Life) -
     assert runs[:2] == [[("g", True, True)], [("g", True, False)]]
     assert runs[2:4] == [[], [("g", True, True)]]
     assert runs[4:] == [[(None, True, True)], [(None, True, False)], [(None, False, True)], []]
+
+
+async def test_a_test_program_without_a_test_did_not_run(measured: Life) -> None:
+    """Neither where it asks for the version, nor where it finds no test; a new mode is no change to run it for."""
+    python = f"{sys.executable} -m unittest"
+    case = r"import unittest\nclass Tide(unittest.TestCase):\n    def test_falls(self): pass\n"
+    found = await effects(
+        measured,
+        shell(f"{python} --help"),
+        shell(python),
+        write("test_tide.py", case),
+        shell(python),
+        shell("chmod 700 test_tide.py; touch test_tide.py"),
+        shell(python),
+    )
+
+    runs = [[(run.ran, run.changed_since) for run in effect.checks] for effect in found]
+    assert runs == [[], [(False, True)], [], [(True, True)], [], [(True, False)]]
+    assert found[4].paths == ("test_tide.py",)
 
 
 async def test_a_problem_is_novel_where_the_agents_own_try_failed(measured: Life) -> None:

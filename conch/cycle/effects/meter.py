@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conch.config import EffectSettings
-from conch.cycle.effects.commands import program_tested, same_command
+from conch.cycle.effects.commands import program_tested, ran_no_test, same_command
 from conch.cycle.effects.kinds import ActFindings, decided, programs_exhausted
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.lines import digest_of, digests_of, hits_of, lines_of
@@ -283,10 +283,11 @@ class EffectMeter:
             and same_command(active.goal.check.command, command)
         }
         named: dict[str, str | None] = {**keys}
-        if not named and (program := program_tested(command, self._test_programs)) is not None:
+        program, outcome = program_tested(command, self._test_programs), act.outcome
+        if not named and program is not None:
             named = {f"program/{program}": None}
-        outcome = act.outcome
         ran = outcome.status in ("success", "error") and outcome.exit_code not in (None, *NOT_RUN)
+        ran = ran and not (program is not None and ran_no_test(outcome.output.text))
         stood = before.model_copy(update={"version": self._began})
         runs = tuple(
             CheckRun(goal=goal, ran=ran, changed_since=stood.changed_since(key)) for key, goal in named.items()

@@ -163,6 +163,24 @@ async def test_what_goals_checks_write_is_no_information(measured: Life) -> None
     assert (found.kind, found.information.lines, found.information.new) == ("none", 6, 0)
 
 
+async def test_a_large_write_does_not_flush_what_is_known(measured: Life) -> None:
+    """Files read before it stay known; its own inform nobody, also after an edit, and an edit of them is a change."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    first, large, again, own, edited, after = await effects(
+        measured,
+        read("a.md"),
+        shell("mkdir d; seq -f K%06g 0 110000 | split -l 9000 - d/"),
+        read("a.md"),
+        read("d/ac"),
+        shell("sed -i 1s/K/L/ d/ac"),
+        read("d/ac"),
+    )
+
+    assert kinds((first, large, again, own, edited, after)) == [
+        "information", "change", "none", "none", "change", "none"
+    ]  # fmt: skip
+
+
 async def test_programs_inform_three_times_in_fifty_acts(measured: Life) -> None:
     """The output of commands and listings is limited; files that a tool reads are not."""
     measured.configured(effects={"program_window": 6})

@@ -49,6 +49,8 @@ SHOWN_PATHS = 100
 """Most changed paths in an event."""
 FILES_FINISHED = 10
 """Most files of a search's hits that are looked at for lines that are still unseen."""
+MOST_WRITTEN = 0.01
+"""Share of the known lines that one act may write: else one command could make the agent forget all others."""
 NOT_RUN = frozenset({126, 127})
 """Exit statuses of a shell that could not execute the program, or did not find it."""
 
@@ -121,7 +123,7 @@ class EffectMeter:
         if self._change is None:
             return
         self._change = await self._looked()
-        self._own |= self._change.read
+        self._wrote(self._change)
         if self._change.content and self._state is not None:
             self._state = self._state.model_copy(update={"version": self._state.version + 1})
 
@@ -146,7 +148,14 @@ class EffectMeter:
         Their lines will be known, as those programs may be the agent's own.
         """
         if self._tracker.looked:
-            self._own |= (await self._looked()).read
+            self._wrote(await self._looked())
+
+    def _wrote(self, change: WorkspaceChange) -> None:
+        """Keep the lines of the agent's own change to be known; where they are too many, their files inform nobody."""
+        if len(change.read) > MOST_WRITTEN * self._settings.known_lines:
+            self._tracker.leave_unknown(change.files)
+        else:
+            self._own |= change.read
 
     def forget_workspace(self) -> None:
         """After an act with an unknown outcome: what differs now is not a change from outside."""

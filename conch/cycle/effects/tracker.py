@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -42,7 +42,9 @@ class WorkspaceChange:
     new: frozenset[int] = frozenset()
     """Added lines that no file had before."""
     read: frozenset[int] = frozenset()
-    """All lines of the files that differ, or that are compared since this look."""
+    """Added lines, and all lines of the files that are compared since this look."""
+    files: tuple[str, ...] = ()
+    """The files that `read` is from."""
 
 
 class WorkspaceTracker:
@@ -53,6 +55,7 @@ class WorkspaceTracker:
         self._files: dict[str, TrackedFile] = {}
         self._last = WorkspaceScan({})
         self._looked = False
+        self._unknown: set[str] = set()
 
     @property
     def looked(self) -> bool:
@@ -71,7 +74,13 @@ class WorkspaceTracker:
 
     def compares(self, path: str) -> bool:
         """Whether the last look read the lines of this file, so that what the agent's own acts wrote to it is known."""
-        return path in self._last.entries and self._files[path].lines is not None
+        if path in self._unknown or path not in self._last.entries:
+            return False
+        return self._files[path].lines is not None
+
+    def leave_unknown(self, paths: Iterable[str]) -> None:
+        """Take these files for not compared as long as they exist, in what is read of them: too much was written."""
+        self._unknown.update(paths)
 
     def look(self) -> WorkspaceChange:
         """Scan the workspace, and compare it with the last look: the first time, with an empty one."""
@@ -87,6 +96,7 @@ class WorkspaceTracker:
         standing = {path: file.lines for path, file in self._files.items() if file.lines is not None}
         for path in gone:
             del self._files[path]
+            self._unknown.discard(path)
         texts = self._read(now, {*differ})
         self._last, self._looked = now, True
         paths = [*gone, *(path for path in differ if path in known)]
@@ -154,5 +164,6 @@ def _change(
     lines = ChangedLines(
         added=differs.added.total(), new=len(fresh), removed=differs.removed.total(), moved=differs.moved
     )
-    read = frozenset(digest for path in texts for digest in after[path].lines or ())
-    return WorkspaceChange(tuple(sorted(paths)), content, lines, written, frozenset(fresh), read)
+    whole = texts.keys() - {path for path, _, _ in compared}
+    read = added | {digest for path in whole for digest in after[path].lines or ()}
+    return WorkspaceChange(tuple(sorted(paths)), content, lines, written, frozenset(fresh), frozenset(read), (*texts,))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conch.bus import Delivery
+from conch.cycle.effects.scan import MOST_ENTRIES
 from conch.tools import tool
 from conch_schemas import (
     ActionTaken,
@@ -108,6 +112,73 @@ async def test_what_the_agent_wrote_is_no_information(measured: Life) -> None:
 
     assert (written.kind, written.lines.new, noted.kind, by_command.lines.new) == ("change", 6, "none", 6)
     assert kinds(again) == ["none", "none", "none"]
+
+
+@pytest.mark.parametrize("path", ["node_modules/a.md", "d/__pycache__/a.md", "large.md", "link.md"])
+async def test_a_file_that_is_not_compared_informs_nobody(measured: Life, path: str) -> None:
+    """The agent's own commands can fill it unseen: neither reading it nor a search in it brings information."""
+    made = 'for n in 1 2 3 4 5 6; do echo "pool $n holds $((n * 7)) limpets"; done'
+    pad = "head -c 1100000 /dev/zero | tr {} x".format('"\\0"')
+    commands = {
+        "large.md": f"({made}; {pad}) > large.md",
+        "link.md": f"mkdir node_modules; {made} > node_modules/x; ln -s node_modules/x link.md",
+    }
+    written, *found = await effects(
+        measured,
+        shell(commands.get(path) or f"mkdir -p $(dirname {path}); {made} > {path}"),
+        'TOOL: filesystem(operation="grep", path=".", pattern="pool [1-5]")',
+        read(path),
+    )
+
+    assert written.lines.new == 0
+    assert kinds(found) == ["none", "none"]
+
+
+async def test_a_file_beyond_the_entries_of_a_scan_informs_nobody(measured: Life) -> None:
+    """Where the root has too many entries, no file is compared."""
+    for number in range(MOST_ENTRIES + 1):
+        (measured.workspace / str(number)).touch()
+    (measured.workspace / "a.md").write_text(TEXT)
+    [found] = await effects(measured, read("a.md"))
+
+    assert (found.kind, found.information.lines) == ("none", 0)
+
+
+async def test_what_comes_to_be_compared_by_the_agents_act_is_known(measured: Life) -> None:
+    """Lines that it wrote to a file with a NUL, which it then takes out."""
+    made = 'for n in 1 2 3 4 5 6; do echo "pool $n holds $((n * 7)) limpets"; done'
+    nul = f'(printf "\\0"; {made}) > b.md'
+    *_, found = await effects(measured, shell(nul), shell('sed -i "s/\\x00//" b.md'), read("b.md"))
+
+    assert b"\0" not in (measured.workspace / "b.md").read_bytes()
+    assert (found.kind, found.information.lines, found.information.new) == ("none", 6, 0)
+
+
+async def test_what_goals_checks_write_is_no_information(measured: Life) -> None:
+    """A check may run the agent's own program, whose lines are known."""
+    made = 'for n in 1 2 3 4 5 6; do echo "pool $n holds $(date +%N) limpets"; done'
+    measured.configured(goals=(Goal(id="g", statement="g", check=CommandCheck(command=f"{made} > report; false")),))
+    _, found = await effects(measured, write("a", "first line"), read("report"))
+
+    assert (found.kind, found.information.lines, found.information.new) == ("none", 6, 0)
+
+
+async def test_a_large_write_does_not_flush_what_is_known(measured: Life) -> None:
+    """Files read before it stay known; its own inform nobody, also after an edit, and an edit of them is a change."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    first, large, again, own, edited, after = await effects(
+        measured,
+        read("a.md"),
+        shell("mkdir d; seq -f K%06g 0 110000 | split -l 9000 - d/"),
+        read("a.md"),
+        read("d/ac"),
+        shell("sed -i 1s/K/L/ d/ac"),
+        read("d/ac"),
+    )
+
+    assert kinds((first, large, again, own, edited, after)) == [
+        "information", "change", "none", "none", "change", "none"
+    ]  # fmt: skip
 
 
 async def test_programs_inform_three_times_in_fifty_acts(measured: Life) -> None:
@@ -311,6 +382,25 @@ async def test_a_check_counts_once_until_the_workspace_changes(measured: Life) -
     assert runs[4:] == [[(None, True, True)], [(None, True, False)], [(None, False, True)], []]
 
 
+async def test_a_test_program_without_a_test_did_not_run(measured: Life) -> None:
+    """Neither where it asks for the version, nor where it finds no test; a new mode is no change to run it for."""
+    python = f"{sys.executable} -m unittest"
+    case = r"import unittest\nclass Tide(unittest.TestCase):\n    def test_falls(self): pass\n"
+    found = await effects(
+        measured,
+        shell(f"{python} --help"),
+        shell(python),
+        write("test_tide.py", case),
+        shell(python),
+        shell("chmod 700 test_tide.py; touch test_tide.py"),
+        shell(python),
+    )
+
+    runs = [[(run.ran, run.changed_since) for run in effect.checks] for effect in found]
+    assert runs == [[], [(False, True)], [], [(True, True)], [], [(True, False)]]
+    assert found[4].paths == ("test_tide.py",)
+
+
 async def test_a_problem_is_novel_where_the_agents_own_try_failed(measured: Life) -> None:
     """A try changed the check's measure or ran the check; an act beside it is none (ruling 7)."""
     check = CommandCheck(command="grep -q tide x")
@@ -431,11 +521,24 @@ async def test_an_unknown_act_changed_nothing_from_outside(measured: Life, crash
 
 
 async def test_a_damaged_index_is_set_aside(measured: Life, tmp_path: Path) -> None:
-    """The act during which that is found is not measured; the next one is, by an agent that knows nothing."""
+    """The agent begins anew at once, and knows nothing."""
     (measured.workspace / "a.md").write_text(TEXT)
     (tmp_path / "known.db").write_bytes(b"this is no database at all, it is prose" * 200)
     measured.mind.decides = lambda _: read("a.md")
     await measured.run(2)
 
-    assert [effect and effect.kind for effect in measured.effects()] == [None, "information"]
+    assert [effect and effect.kind for effect in measured.effects()] == ["information", "none"]
+    assert (tmp_path / "known.db.damaged").exists()
+
+
+async def test_a_damaged_state_does_not_end_the_agent(measured: Life, tmp_path: Path) -> None:
+    """A state that is no state is set aside like a file that is no database, and the agent lives on."""
+    (measured.workspace / "a.md").write_text(TEXT)
+    await effects(measured, read("a.md"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "known.db")) as database, database:
+        database.execute("UPDATE state SET value = X'FF7B' WHERE key = 'meter'")
+    measured.mind.decides = lambda _: read("a.md")
+    await measured.run(3)
+
+    assert [effect and effect.kind for effect in measured.effects()] == ["information", "information", "none"]
     assert (tmp_path / "known.db.damaged").exists()

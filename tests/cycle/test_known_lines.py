@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -14,15 +17,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conch.config import EffectSettings, Settings
-from conch.cycle.effects.commands import command_target, program_tested
+from conch.cycle.effects.commands import command_target, program_tested, ran_no_test
 from conch.cycle.effects.kinds import ActFindings, decided
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.lines import difference, digest_of, lines_of
 from conch.cycle.effects.noise import LETTERS_READ, Trigrams
-from conch.cycle.effects.scan import scan
+from conch.cycle.effects.scan import MOST_BYTES, scan
 from conch.cycle.effects.state import MeterState
 from conch.cycle.effects.topics import resources_after
 from conch.cycle.effects.tracker import WorkspaceTracker
+from conch.errors import StoreError
 from conch.tools import FilePool
 
 FILES = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 5), max_size=8), max_size=3)
@@ -90,6 +94,70 @@ os.kill(os.getpid(), signal.SIGKILL)
     known.shut()
 
 
+DAMAGED_STATES = st.one_of(
+    st.binary(max_size=300), st.sampled_from([None, 7, "text", b'{"run":-1}', b'{"run":"x"}', b"\xff{}"])
+)
+
+
+@given(key=st.sampled_from(["meter", "trigrams"]), value=DAMAGED_STATES)
+def test_a_damaged_state_is_set_aside(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: bytes | str | int | None
+) -> None:
+    """For any value, its use is a StoreError at most once; the agent then begins anew and can store."""
+    file = tmp_path_factory.mktemp("known") / "known.db"
+    stored(file)
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.execute("DROP TABLE state")
+        database.execute("CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        database.execute("INSERT INTO state VALUES (?, ?)", (key, value))
+
+    uses_after_damage(file)
+
+
+def test_flipped_bytes_never_end_the_agent(tmp_path: Path) -> None:
+    """Anywhere in the file, one byte or 30 of them, or its end cut off: one StoreError, then the file can be used."""
+    stored(tmp_path / "whole.db")
+    whole = (tmp_path / "whole.db").read_bytes()
+    chance = random.Random(7)
+    meter = whole.index(b'{"run"')
+    for number in range(300):
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 30))):
+            at = chance.choice((chance.randrange(len(data)), chance.randrange(200), meter + chance.randrange(200)))
+            data[at] = chance.randrange(256)
+        file = tmp_path / f"{number}.db"
+        file.write_bytes(data[: chance.choice((len(data), len(data), chance.randrange(len(data))))])
+        uses_after_damage(file)
+
+
+def stored(file: Path) -> None:
+    """A file with lines, words, trigrams and a state."""
+    known = KnownLines(file, most=1000, pool=FilePool(), read_before="the tide pool")
+    known.trigrams({}).learn(["limpets hold their places"])
+    state = MeterState(run=3, program_acts=(1, 2), previous_path="a.md", version=4, checks={"goal/g": 4}, low=("disk",))
+    known.store(range(500), range(50), state, learnt=True)
+    known.shut()
+
+
+def uses_after_damage(file: Path) -> None:
+    """Use a file that may be damaged as a meter does: the first use may fail, and the third must not."""
+    failed = 0
+    for cycle in range(4):
+        known = KnownLines(file, most=1000, pool=FilePool())
+        try:
+            state = known.state()
+            known.trigrams(state.letters).learn(["a line"])
+            known.known([cycle])
+            known.known_words([cycle])
+            known.store([10_000 + cycle], [cycle], state, learnt=True)
+        except StoreError:
+            failed += 1
+            assert file.with_name(f"{file.name}.damaged").exists()
+        finally:
+            known.shut()
+    assert failed <= 1
+
+
 def test_files_beyond_the_pool_are_closed_and_come_back(tmp_path: Path) -> None:
     """Of many agents only some have their file open; each knows its own lines, and its own trigrams."""
     pool = FilePool(most=2)
@@ -136,11 +204,36 @@ def test_a_command_is_about_its_program_and_its_first_file(command: str, target:
         ("python3 -c 'import pytest'", None),
         ("make tests", None),
         ("true && pytest", None),
+        ("pytest --version", None),
+        ("python -m pytest -q --co tests", None),
+        ("python -m unittest -vh", None),
+        ("pytest --collect-only tests", None),
+        ("make -sn test", None),
+        ("pytest -n 2 --color=no -k help", "pytest"),
     ],
 )
 def test_a_test_program_is_recognised_by_its_words(command: str, program: str | None) -> None:
-    """At the beginning of a command, after a change of directory; not where its name is an argument."""
+    """At the beginning of a command, after any `cd`; not where its name is an argument, or where it only asks."""
     assert program_tested(command, PROGRAMS) == program
+
+
+@pytest.mark.parametrize(
+    ("output", "none"),
+    [
+        ("\nRan 0 tests in 0.000s\n\nNO TESTS RAN", True),
+        ("collected 0 items\n\n==== no tests ran in 0.01s ====", True),
+        ("\nno tests ran in 0.01s", True),
+        ("collected 3 items / 3 deselected / 0 selected\n\n=== 3 deselected in 0.01s ===", True),
+        ("a.py::test\n\n1 test collected in 0.01s", True),
+        ("running 0 tests\n\nrunning 2 tests\n", False),
+        ("Ran 10 tests in 0.1s\n\nFAILED (failures=1)", False),
+        ("collected 4 items / 3 deselected / 1 selected\n\n=== 1 failed, 3 deselected in 0.01s ===", False),
+        ("", False),
+    ],
+)
+def test_a_run_of_no_test_is_told_by_its_output(output: str, none: bool) -> None:
+    """By the words of the usual programs; where one of several ran a test, tests ran."""
+    assert ran_no_test(output) == none
 
 
 @given(command=st.text(st.sampled_from("a.'\"\\;|&<>() \n=-/1"), max_size=40))
@@ -223,9 +316,45 @@ def test_a_tracker_sees_every_difference_once(tmp_path: Path) -> None:
     gone = tracker.look()
 
     assert (made.paths, made.lines.added, made.new) == (("x",), 2, {digest_of("a"), digest_of("b")})
-    assert (mode.paths, mode.content, mode.lines.added) == (("x",), True, 0)
+    assert (mode.paths, mode.content, mode.lines.added) == (("x",), False, 0)
     assert (gone.paths, gone.lines.removed) == (("d", "x"), 2)
     assert tracker.look().paths == ()
+
+
+@pytest.mark.parametrize("content", [b"a\nb\n", b"a\0b", b"x" * (2**20 + 1)], ids=["text", "binary", "large"])
+def test_a_mode_or_a_time_is_no_content(tmp_path: Path, content: bytes) -> None:
+    """The path has changed, the content has not; a rewrite with the same size and an old time has, where it is read."""
+    (tmp_path / "x").write_bytes(content)
+    tracker = WorkspaceTracker(tmp_path)
+    tracker.look()
+    (tmp_path / "x").chmod(0o700)
+    os.utime(tmp_path / "x", (0, 0))
+    touched = tracker.look()
+    (tmp_path / "x").write_bytes(content[::-1].replace(b"a", b"c"))
+    os.utime(tmp_path / "x", (0, 0))
+    written = tracker.look()
+
+    assert (touched.paths, touched.content) == (("x",), False)
+    assert (written.paths, written.content) == (("x",), len(content) < 2**20)
+
+
+def test_the_digest_is_that_of_a_first_look(tmp_path: Path) -> None:
+    """In any order of writing, removing and touching, also beyond the bytes that are compared."""
+    chance, names, largest = random.Random(3), "abcdefghijkl", 0
+    tracker = WorkspaceTracker(tmp_path)
+    for number in range(50):
+        file = tmp_path / chance.choice(names)
+        if file.exists() and chance.random() < 0.5:
+            chance.choice((file.touch, file.unlink))()
+        else:
+            file.write_bytes((b"%d " % (1000 + number) * 200 + b"\n") * chance.choice((3, 1000, 1040)))
+        tracker.look()
+        afresh = WorkspaceTracker(tmp_path)
+        afresh.look()
+        assert tracker.digest == afresh.digest
+        assert [tracker.compares(path) for path in names] == [afresh.compares(path) for path in names]
+        largest = max(largest, sum(file.stat().st_size for file in tmp_path.iterdir()))
+    assert largest > MOST_BYTES
 
 
 @given(shares=st.lists(st.floats(0, 1), max_size=30))

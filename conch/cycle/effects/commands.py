@@ -13,6 +13,21 @@ _FILE = re.compile(r"(?!\d+(?:\.\d+)*$)\S*(?:/|\.\w)\S*")
 """A word that names a file: with a slash, or with a dot before a letter that makes no number."""
 MOST_READ = 10_000
 """Characters of a command that are read."""
+_ASKS = re.compile(
+    r"--(?:version|help|collect-?only|co|fixtures|markers|setup-plan|list|listTests|dry-run|just-print|recon|no-run)\b.*"
+    r"|-[qvsx]*[hV]"
+)
+"""An option with which a test program tells of itself or lists tests, and runs none."""
+_MAKE_ASKS = re.compile(r"-[a-zA-Z]*[nqt][a-zA-Z]*|--(?:question|touch)")
+"""The same of `make` alone."""
+_NO_TEST = re.compile(
+    r"^Ran 0 tests\b|^=* *no tests (?:ran|collected)\b|^collected 0 items|/ 0 selected *$|^=* *\d+ deselected in "
+    r"|^=* *\d+(?:/\d+)? tests? collected\b|^running 0 tests$|^No tests found",
+    re.MULTILINE,
+)
+_SOME_TEST = re.compile(
+    r"^Ran [1-9]\d* tests?\b|\b[1-9]\d* (?:passed|failed)\b|^running [1-9]\d* tests?$", re.MULTILINE
+)
 _PYTHON = re.compile(r"python[\d.]*")
 
 
@@ -37,7 +52,8 @@ def same_command(one: str, other: str) -> bool:
 def program_tested(command: str, programs: Iterable[str]) -> str | None:
     """The first of `programs` (as in `rewards.test_programs`) that the command begins with, after any `cd`.
 
-    Options before and between the words do not matter, nor do the interpreter's version and a program's directory.
+    Options before and between the words do not matter, nor do the interpreter's version and a program's directory, but
+    for those with which it runs no test, such as `--version` and `--collect-only`.
     """
     for words in _simple_commands(command):
         if words[0] == "cd":
@@ -46,9 +62,16 @@ def program_tested(command: str, programs: Iterable[str]) -> str | None:
             wanted = _named(program.split())
             given = [word for word in _named(words) if word in wanted or not word.startswith("-")]
             if wanted and given[: len(wanted)] == wanted:
-                return program
+                asks = any(_ASKS.fullmatch(word) for word in words)
+                asks = asks or (wanted[0] == "make" and any(_MAKE_ASKS.fullmatch(word) for word in words))
+                return program if not asks else None
         return None
     return None
+
+
+def ran_no_test(output: str) -> bool:
+    """Whether a test program's output says that it ran 0 tests, and nowhere that it ran any."""
+    return _NO_TEST.search(output) is not None and _SOME_TEST.search(output) is None
 
 
 def _named(words: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -33,13 +34,23 @@ _ADD_WORD = "INSERT OR IGNORE INTO words (digest) VALUES (?)"
 _TRIM_LINES = "DELETE FROM lines WHERE place <= (SELECT max(place) FROM lines) - ?"
 _TRIM_WORDS = "DELETE FROM words WHERE place <= (SELECT max(place) FROM words) - ?"
 
+_OF_THE_MACHINE = frozenset(
+    {
+        *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT),
+        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM),
+        *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_NOLFS),
+    }
+)
+"""Primary result codes of SQLite that say nothing of the file's content."""
+
 
 class KnownLines:
     """The known lines in the file at `path`, the newest `most`, with the state of the measuring. For one thread.
 
     The file is opened on its first use, and closed and opened again as the pool says. It survives a kill at any moment:
     `store` is one transaction. It is not synced to disk: where the power fails, the last lines may be forgotten. A file
-    that is no database any more is set aside as `….damaged`, and the agent begins anew. Methods raise StoreError.
+    whose content is damaged, its database or its state, is set aside as `….damaged`, and the agent begins anew. Methods
+    raise StoreError.
     """
 
     def __init__(self, path: Path, *, most: int, pool: FilePool, read_before: str = "") -> None:
@@ -59,15 +70,18 @@ class KnownLines:
 
     def state(self) -> MeterState:
         """The state as it was last stored."""
-        found = self._used(lambda database: database.execute("SELECT value FROM state WHERE key = 'meter'").fetchone())
-        return MeterState.model_validate_json(found[0]) if found is not None else MeterState()
+
+        def parsed(database: sqlite3.Connection) -> MeterState:
+            found = _value(database, "meter")
+            return MeterState.model_validate_json(found) if found is not None else MeterState()
+
+        return self._used(parsed)
 
     def trigrams(self, letters: dict[str, int]) -> Trigrams:
         """The trigrams that were read, with the letters of `state`."""
         if self._trigrams is None:
-            sql = "SELECT value FROM state WHERE key = 'trigrams'"
-            found = self._used(lambda database: database.execute(sql).fetchone())
-            self._trigrams = Trigrams(found[0], letters) if found is not None else Trigrams()
+            found = self._used(lambda database: _value(database, "trigrams"))
+            self._trigrams = Trigrams(found, letters) if found is not None else Trigrams()
             for line in self._read_before.splitlines() if found is None else ():
                 self._trigrams.learn([line])
         return self._trigrams
@@ -75,6 +89,9 @@ class KnownLines:
     def store(self, lines: Iterable[int], words: Collection[int], state: MeterState, *, learnt: bool) -> None:
         """Store what one act left, all of it or nothing; the oldest lines beyond `most` are forgotten. A line that is
         known keeps its place. `learnt`: whether the trigrams have changed."""
+        values = [("meter", state.model_dump_json().encode())]
+        if learnt and self._trigrams is not None:
+            values.append(("trigrams", bytes(self._trigrams)))
 
         def write(database: sqlite3.Connection) -> None:
             database.execute("BEGIN IMMEDIATE")
@@ -84,9 +101,6 @@ class KnownLines:
                 if words:
                     database.executemany(_ADD_WORD, [(digest,) for digest in words])
                     database.execute(_TRIM_WORDS, (MOST_WORDS,))
-                values = [("meter", state.model_dump_json().encode())]
-                if learnt and self._trigrams is not None:
-                    values.append(("trigrams", bytes(self._trigrams)))
                 database.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", values)
 
         self._used(write)
@@ -109,9 +123,9 @@ class KnownLines:
                 self._open = self._opened()
             self._pool.used(self)
             return work(self._open)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError) as error:
             self.shut()
-            if _is_damaged(error):
+            if _is_damaged(error, self.path):
                 self._set_aside(error)
             raise StoreError(f"the known lines in {self.path} cannot be used: {error}") from None
 
@@ -127,7 +141,7 @@ class KnownLines:
             raise
         return database
 
-    def _set_aside(self, error: sqlite3.Error) -> None:
+    def _set_aside(self, error: Exception) -> None:
         aside = self.path.with_name(f"{self.path.name}.damaged")
         with contextlib.suppress(OSError):
             self.path.replace(aside)
@@ -136,5 +150,19 @@ class KnownLines:
             log.warning("effect.known_lines_damaged", file=str(self.path), kept=str(aside), error=str(error))
 
 
-def _is_damaged(error: sqlite3.Error) -> bool:
-    return "malformed" in str(error) or "not a database" in str(error)
+def _value(database: sqlite3.Connection, key: str) -> bytes | None:
+    """A value of the state; ValueError where it is of another type."""
+    found = database.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
+    if found is not None and not isinstance(found[0], bytes):
+        raise ValueError(f"the value of {key} is no blob")
+    return found[0] if found is not None else None
+
+
+def _is_damaged(error: Exception, path: Path) -> bool:
+    """Whether the file's content is at fault, not the disk, another process or the machine."""
+    if isinstance(error, sqlite3.ProgrammingError):
+        return False
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code == sqlite3.SQLITE_READONLY:  # SQLite opens a file of a later format for reading only
+        return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    return code not in _OF_THE_MACHINE

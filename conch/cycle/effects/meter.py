@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conch.config import EffectSettings
-from conch.cycle.effects.commands import program_tested, same_command
+from conch.cycle.effects.commands import program_tested, ran_no_test, same_command
 from conch.cycle.effects.kinds import ActFindings, decided, programs_exhausted
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.lines import digest_of, digests_of, hits_of, lines_of
 from conch.cycle.effects.noise import Trigrams
-from conch.cycle.effects.scan import read_text, shown_path
+from conch.cycle.effects.scan import read_content, shown_path, text_of
 from conch.cycle.effects.sources import (
     OutputSource,
     may_change,
     navigated_to,
+    normal_path,
     opened_by,
     output_source,
     target_of,
@@ -50,6 +51,8 @@ LETTERS_MET = 20_000
 """Letters of what the workspace holds at first that trigrams are learnt from: 2 ms, five times what noise needs."""
 FILES_FINISHED = 10
 """Most files of a search's hits that are looked at for lines that are still unseen."""
+MOST_WRITTEN = 0.01
+"""Share of the known lines that one act may write: else one command could make the agent forget all others."""
 NOT_RUN = frozenset({126, 127})
 """Exit statuses of a shell that could not execute the program, or did not find it."""
 
@@ -99,18 +102,22 @@ class EffectMeter:
         self._tracker = WorkspaceTracker(workspace)
         self._state: MeterState | None = None
         self._change: WorkspaceChange | None = None
+        self._own: frozenset[int] = frozenset()
+        """Lines of the files that the act and the goals' checks after it wrote."""
         self._began = 0
         """Version of the workspace before the act."""
         self._met: set[str] = set()
         """Messages and goals whose topics have been compared."""
 
     async def begin(self, action: Action) -> None:
-        """Look at the workspace before an act that may change it. A difference from the last look is a change from
-        outside."""
+        """Look at the workspace before an act that may change it or reads its files. A difference from the last look
+        is a change from outside."""
         self._change = None
         if may_change(action):
             await self.look()
             self._change = WorkspaceChange()
+        elif output_source(action) in ("file", "hits"):
+            await self.look()
         self._began = self._state.version if self._state is not None else 0
 
     async def end(self) -> None:
@@ -118,19 +125,20 @@ class EffectMeter:
         if self._change is None:
             return
         self._change = await self._looked()
+        self._wrote(self._change)
         if self._change.content and self._state is not None:
             self._state = self._state.model_copy(update={"version": self._state.version + 1})
 
     async def look(self) -> None:
         """Look for changes from outside."""
         first = not self._tracker.looked
+        change = await self._looked()
         try:
             state = self._loaded()
-            change = await self._looked()
             if not state.met:
                 self._state = state = self._met_workspace(state, change)
         except StoreError:
-            return  # `effect` reports it
+            return  # `effect` reports it where it comes again
         if first:
             outside = state.workspace is not None and self._tracker.digest not in (None, state.workspace)
         else:
@@ -145,9 +153,19 @@ class EffectMeter:
             self._state = self._state.model_copy(update={"version": self._state.version + 1})
 
     async def settle(self) -> None:
-        """Take the workspace as it is for unchanged: goals' checks that ran programs have written files."""
+        """Take the workspace as it is for unchanged: goals' checks that ran programs have written files.
+
+        Their lines will be known, as those programs may be the agent's own.
+        """
         if self._tracker.looked:
-            await self._looked()
+            self._wrote(await self._looked())
+
+    def _wrote(self, change: WorkspaceChange) -> None:
+        """Keep the lines of the agent's own change to be known; where they are too many, their files inform nobody."""
+        if len(change.read) > MOST_WRITTEN * self._settings.known_lines:
+            self._tracker.leave_unknown(change.files)
+        else:
+            self._own |= change.read
 
     def forget_workspace(self) -> None:
         """After an act with an unknown outcome: what differs now is not a change from outside."""
@@ -159,8 +177,9 @@ class EffectMeter:
     def effect(self, act: TakenAct) -> MeasuredEffect | None:
         """The measured effect of an act that is over. Stores what it left. None where that failed."""
         change, self._change = self._change or WorkspaceChange(), None
+        own, self._own = self._own, frozenset()
         try:
-            return self._measured(act, self._loaded(), change)
+            return self._measured(act, self._loaded(), change, own)
         except StoreError as error:
             log.warning("effect.not_measured", error=str(error))
             return None
@@ -192,7 +211,9 @@ class EffectMeter:
             self._state = self._known.state()
         return self._state
 
-    def _measured(self, act: TakenAct, state: MeterState, change: WorkspaceChange) -> MeasuredEffect:
+    def _measured(
+        self, act: TakenAct, state: MeterState, change: WorkspaceChange, own: frozenset[int]
+    ) -> MeasuredEffect:
         trigrams = self._known.trigrams(state.letters)
         read = self._read(act, state)
         known = self._known.known(change.new)
@@ -222,7 +243,7 @@ class EffectMeter:
             "letters": dict(trigrams.letters),
         }
         self._state = after.model_copy(update=standing)
-        self._known.store(_met_lines(act, read, change), words, self._state, learnt=learnt)
+        self._known.store(_met_lines(act, read, own), words, self._state, learnt=learnt)
         return MeasuredEffect(
             kind=kind,
             paths=tuple(map(shown_path, change.paths[:SHOWN_PATHS])),
@@ -244,15 +265,21 @@ class EffectMeter:
         return trigrams.noise(lines.values(), least=settings.noise_letters, share=settings.noise_share)
 
     def _read(self, act: TakenAct, state: MeterState) -> _LinesRead:
-        """The lines that the act showed: none of a failed one, of a tool's own words, or of too many programs."""
+        """The lines that the act showed: none of a failed one, of a tool's own words, or of too many programs.
+
+        Of files those that are compared: in others the lines that the agent's own acts wrote are not known.
+        """
         text, source, hits = act.outcome.output.text, None, {}
         lines: dict[int, str] = {}
         if act.action.kind == "TOOL" and act.outcome.status == "success":
             source = output_source(act.action)
             exhausted = source == "program" and programs_exhausted(act.cycle, state, self._settings)
-            hits = hits_of(text) if source == "hits" else {}
+            compares = self._tracker.compares
             if source == "hits":
+                hits = {path: found for path, found in hits_of(text).items() if compares(normal_path(path))}
                 lines = digests_of(line for found in hits.values() for line in found)
+            elif source == "file" and not compares(target_of(act.action) or ""):
+                lines = {}
             elif source != "words" and not exhausted:
                 lines = digests_of(lines_of(text))
         lines |= digests_of(lines_of(act.message))
@@ -269,7 +296,7 @@ class EffectMeter:
 
     def _is_finished(self, path: str, shown: Mapping[int, str]) -> bool:
         """Whether every line of the file is known or was just shown."""
-        text = read_text(self._workspace, path)
+        text = text_of(read_content(self._workspace, path))
         if text is None:
             return False
         left = digests_of(lines_of(text)).keys() - shown.keys()
@@ -287,10 +314,11 @@ class EffectMeter:
             and same_command(active.goal.check.command, command)
         }
         named: dict[str, str | None] = {**keys}
-        if not named and (program := program_tested(command, self._test_programs)) is not None:
+        program, outcome = program_tested(command, self._test_programs), act.outcome
+        if not named and program is not None:
             named = {f"program/{program}": None}
-        outcome = act.outcome
         ran = outcome.status in ("success", "error") and outcome.exit_code not in (None, *NOT_RUN)
+        ran = ran and not (program is not None and ran_no_test(outcome.output.text))
         stood = before.model_copy(update={"version": self._began})
         runs = tuple(
             CheckRun(goal=goal, ran=ran, changed_since=stood.changed_since(key)) for key, goal in named.items()
@@ -327,8 +355,8 @@ class EffectMeter:
         return drawn_from(text, outputs) >= FROM_ACTS
 
 
-def _met_lines(act: TakenAct, read: _LinesRead, change: WorkspaceChange) -> Iterable[int]:
+def _met_lines(act: TakenAct, read: _LinesRead, own: frozenset[int]) -> Iterable[int]:
     """The lines that the agent knows after the act: shown, written, and said."""
     said = [value for value in act.action.args.values() if isinstance(value, str)] + [act.action.text or ""]
     shown = (act.outcome.output.text, act.outcome.error or "", *said)
-    return {*read.lines, *change.written, *(digest for text in shown for digest in digests_of(lines_of(text)))}
+    return {*read.lines, *own, *(digest for text in shown for digest in digests_of(lines_of(text)))}

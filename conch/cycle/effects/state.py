@@ -13,7 +13,7 @@ class MeterState(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    run: int = 0
+    run: int = Field(default=0, ge=0)
     """Acts with effect since the last new best measure, answered message or change from outside."""
     program_acts: tuple[int, ...] = ()
     """Cycles of the last acts in which another program's output brought information."""

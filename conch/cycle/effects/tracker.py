@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_IFMT
 
 from conch.cycle.effects.lines import FileLines, difference, digest_of, in_files, lines_of
-from conch.cycle.effects.scan import MOST_FILE_BYTES, FileStamp, WorkspaceScan, read_text, scan
+from conch.cycle.effects.scan import FileStamp, WorkspaceScan, read_content, scan, text_of
 from conch_schemas import ChangedLines
-
-MOST_KEPT_LINES = 200_000
-"""Lines of all files that are kept, 8 bytes each: 1.6 MB an agent at most."""
-MOST_READ_BYTES = 4 * 2**20
-"""Bytes of changed files that are read after one scan, at most: some 100 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +20,11 @@ class TrackedFile:
 
     stamp: FileStamp
     mark: int
-    """Digest of path, mode and content; of the time of change instead of the content where there are no lines."""
+    """Digest of path, type and content; of the size instead of the content where that was not read."""
+    compared: bool
+    """Whether it was among the files that are compared."""
     lines: FileLines[int] | None = None
-    """None: they are not known."""
+    """None: it is not compared, or is no text."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +34,17 @@ class WorkspaceChange:
     paths: tuple[str, ...] = ()
     """Paths whose size, mode or time of change differ, sorted."""
     content: bool = False
-    """Whether more than times of change differ."""
+    """Whether more than modes and times of change differ."""
     lines: ChangedLines = field(default_factory=ChangedLines)
     """Those that are `new` are counted as new to the workspace."""
     written: dict[int, str] = field(default_factory=dict)
     """The added lines by digest."""
     new: frozenset[int] = frozenset()
     """Added lines that no file had before."""
+    read: frozenset[int] = frozenset()
+    """Added lines, and all lines of the files that are compared since this look."""
+    files: tuple[str, ...] = ()
+    """The files that `read` is from."""
 
 
 class WorkspaceTracker:
@@ -52,8 +54,8 @@ class WorkspaceTracker:
         self._root = root
         self._files: dict[str, TrackedFile] = {}
         self._last = WorkspaceScan({})
-        self._kept = 0
         self._looked = False
+        self._unknown: set[str] = set()
 
     @property
     def looked(self) -> bool:
@@ -70,10 +72,15 @@ class WorkspaceTracker:
         """64 bits that stand for all files; None where not all of them were visited."""
         return sum(file.mark for file in self._files.values()) % 2**63 if self._last.visited is None else None
 
-    def lines(self, path: str) -> FileLines[int] | None:
-        """The lines of a file as last seen; None where they are not known."""
-        file = self._files.get(path)
-        return file.lines if file is not None else None
+    def compares(self, path: str) -> bool:
+        """Whether the last look read the lines of this file, so that what the agent's own acts wrote to it is known."""
+        if path in self._unknown or path not in self._last.entries:
+            return False
+        return self._files[path].lines is not None
+
+    def leave_unknown(self, paths: Iterable[str]) -> None:
+        """Take these files for not compared as long as they exist, in what is read of them: too much was written."""
+        self._unknown.update(paths)
 
     def look(self) -> WorkspaceChange:
         """Scan the workspace, and compare it with the last look: the first time, with an empty one."""
@@ -88,8 +95,9 @@ class WorkspaceTracker:
         known = {path for path in differ if path in before or last.lacks(path)}
         standing = {path: file.lines for path, file in self._files.items() if file.lines is not None}
         for path in gone:
-            self._forget(path)
-        texts = self._read(now, differ)
+            del self._files[path]
+            self._unknown.discard(path)
+        texts = self._read(now, {*differ})
         self._last, self._looked = now, True
         paths = [*gone, *(path for path in differ if path in known)]
         content = any(path not in before or self._mark(path) != before[path].mark for path in paths)
@@ -103,35 +111,30 @@ class WorkspaceTracker:
         file = self._files.get(path)
         return file.mark if file is not None else None
 
-    def _forget(self, path: str) -> None:
-        file = self._files.pop(path, None)
-        self._kept -= len(file.lines) if file is not None and file.lines is not None else 0
-
-    def _read(self, now: WorkspaceScan, paths: Sequence[str]) -> dict[str, list[str]]:
-        """Track these paths as they are now; returns the lines of those that are text, within the bounds."""
+    def _read(self, now: WorkspaceScan, differ: Collection[str]) -> dict[str, list[str]]:
+        """Track these paths, and those that are or were compared by turns; returns the lines of those that are text."""
         texts: dict[str, list[str]] = {}
-        left = MOST_READ_BYTES
-        for path in paths:
-            stamp = now.entries[path]
-            self._forget(path)
-            text = None
-            if (stamp.size or stamp.changed) and stamp.size <= min(left, MOST_FILE_BYTES):
-                text = read_text(self._root, path)
-                left -= stamp.size
-            lines = lines_of(text) if text is not None else None
-            if lines is not None and self._kept + len(lines) <= MOST_KEPT_LINES:
-                texts[path] = lines
-                self._kept += len(lines)
-            self._files[path] = _tracked(path, stamp, texts.get(path))
+        compared = now.compared()
+        for path, stamp in now.entries.items():
+            reads = path in compared
+            if path not in differ and self._files[path].compared == reads:
+                continue
+            content = read_content(self._root, path) if reads else None
+            if (text := text_of(content)) is not None:
+                texts[path] = lines_of(text)
+            self._files[path] = _tracked(path, stamp, reads, content, texts.get(path))
         return texts
 
 
-def _tracked(path: str, stamp: FileStamp, lines: Sequence[str] | None) -> TrackedFile:
-    kept = array("q", map(digest_of, lines)) if lines is not None else None
-    content = kept.tobytes() if kept is not None else stamp.changed.to_bytes(16, "little", signed=True)
+def _tracked(
+    path: str, stamp: FileStamp, compared: bool, content: bytes | None, lines: Sequence[str] | None
+) -> TrackedFile:
+    size = b"%d" % stamp.size
+    known = size if content is None else b"=" + blake2b(content, digest_size=16).digest()
     name = path.encode(errors="surrogateescape")
-    found = blake2b(b"%d %d %d %b\0" % (stamp.mode, stamp.size, kept is None, name) + content, digest_size=8).digest()
-    return TrackedFile(stamp, int.from_bytes(found, "little") >> 1, kept)
+    mark = blake2b(b"%d %b\0" % (S_IFMT(stamp.mode), name) + known, digest_size=8).digest()
+    kept = array("q", map(digest_of, lines)) if lines is not None else None
+    return TrackedFile(stamp, int.from_bytes(mark, "little") >> 1, compared, kept)
 
 
 def _change(
@@ -161,4 +164,6 @@ def _change(
     lines = ChangedLines(
         added=differs.added.total(), new=len(fresh), removed=differs.removed.total(), moved=differs.moved
     )
-    return WorkspaceChange(tuple(sorted(paths)), content, lines, written, frozenset(fresh))
+    whole = texts.keys() - {path for path, _, _ in compared}
+    read = added | {digest for path in whole for digest in after[path].lines or ()}
+    return WorkspaceChange(tuple(sorted(paths)), content, lines, written, frozenset(fresh), frozenset(read), (*texts,))

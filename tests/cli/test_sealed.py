@@ -68,6 +68,16 @@ def swapped(table: str, column: str, old: str, new: str) -> str:
         (swapped("experiences", "verdict", '"amount":', '"amount":1'), "altered: The total of revision 1 of action "),
         (swapped("experiences", "verdict", "why", "who"), "altered: The total of revision 1 of action "),
         (f"UPDATE experiences SET revision = 2 WHERE {SECOND}", "unwitnessed: Revision 2 of the total of action "),
+        *(
+            (f"UPDATE experiences SET {column} WHERE {SECOND}", "altered: The row of the experience of action ")
+            for column in (
+                *("agent = 'other'", "cycle = cycle + 1000", "seq = seq + 1", "outcome = 'failure'"),
+                *("kind = 'DO_NOTHING'", "tool = 'shell'", "tool = NULL", "skill = 'shell'", "valid = 0"),
+                *("acted = acted + 1", "need = 'curiosity'", "need = NULL"),
+            )
+        ),
+        (f"UPDATE needs SET agent = 'other' WHERE {SECOND}", "altered: The change of needs of action "),
+        ("UPDATE marks SET act = NULL WHERE sequence = 3", "altered: The row of a mark of action "),
         (f"DELETE FROM experiences WHERE {SECOND}", "gone: The total of revision 1 of action "),
         ("DELETE FROM marks WHERE sequence = 3", "missing: Mark 3 is missing."),
     ],

@@ -226,6 +226,27 @@ def differences(mark: Mark, stored: StoredAct | None) -> Iterator[Difference]:
             yield Difference(there is None, mark.action_id, fact.kind, fact.id, _words(fact))
 
 
+def unsealed_scores(marks: Sequence[Mark], stored: StoredAct) -> list[str]:
+    """The ids of the stored scores that none of these marks of one act seals, sorted.
+
+    None while the act waits for the mark of its scores, and none where a mark of the act is from before scores were
+    sealed one by one. Scores that were lost with their stream before they were sealed stand in the sealed verdict.
+    """
+    if not any(map(is_joint, marks)) or any(mark.domain == "score" and not mark.facts for mark in marks):
+        return []
+    found = set(stored.scores) - {fact.id for mark in marks for fact in sealed_facts(mark) if fact.kind == SCORE}
+    return sorted(found - _judged(stored.verdict)) if found and stored.verdict else sorted(found)
+
+
+def _judged(verdict: bytes) -> set[str]:
+    """The ids of the scores that add up to the verdict; none of a verdict that cannot be read."""
+    try:
+        scores = msgspec.json.decode(verdict)["scores"]
+        return {score_id(one["scorer"], one["version"], one["component"]) for one in scores}
+    except (ValueError, TypeError, LookupError):
+        return set()
+
+
 _NOT_KEPT: Final = object()
 
 
@@ -277,8 +298,13 @@ def _verdict_held(fact: SealedFact, stored: StoredAct) -> object:
 
 def _words(fact: SealedFact) -> str:
     if fact.kind == SCORE:
-        scorer, _, rest = fact.id.partition("/")
-        return f"the score {rest.rpartition('/')[2]} by {scorer}"
+        return score_words(fact.id)
     if fact.kind in (VERDICT, FIGURES):
         return f"the total of revision {fact.id}"
     return {ActionTaken.TYPE: "the act", NeedsChanged.TYPE: "the change of needs"}.get(fact.kind, "the event")
+
+
+def score_words(identity: str) -> str:
+    """A score in words, by its `score_id`."""
+    scorer, _, rest = identity.partition("/")
+    return f"the score {rest.rpartition('/')[2]} by {scorer}"

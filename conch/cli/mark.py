@@ -146,7 +146,7 @@ async def verify(
         there = {action for action, _ in store.chain.acts(name)}  # what was removed meanwhile is not missed
     chain.begin_at(chain_start(found.removals))
     due = due.among(there)
-    bare = due.unwitnessed(chain)
+    bare = [*due.unwitnessed(chain), *sealed.unsealed(there)]
     if bare or sealed.with_stream:
         try:
             async with open_bus(common.existing(), common.settings()) as bus:
@@ -161,7 +161,8 @@ async def verify(
         except (HomeError, BusError) as error:
             found.unread = str(error)
     found.acts = len(due.acts) + found.waiting
-    found.problems = [*chain.broken(), *due.unwitnessed(chain), *sealed.problems]
+    bare = [*due.unwitnessed(chain), *sealed.unsealed(set(due.acts))]
+    found.problems = [*chain.broken(), *bare, *sealed.problems]
     found.compared = sealed.compared()
     if public is not None:
         found.signed, wrong = signed_by(common.existing(), chain, public)

@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conch.experience.assemble import ExperienceContext, ExperienceVerdict, assemble, fitting, revision_id
 from conch.experience.join_case import JoinCase, takes
 from conch.experience.write_batch import Row, WriteBatch
 from conch.folds import evolve, json_of
 from conch_schemas import (
+    Action,
     ActionDecided,
     ActionTaken,
     CycleReflected,
@@ -27,6 +28,9 @@ from conch_schemas import (
     encode,
     wire_form,
 )
+
+if TYPE_CHECKING:
+    from conch.experience.queries.bodies import ShownAction
 
 NO_ACT: Final = 0
 """Stands for the act in the row of what belongs to none."""
@@ -152,7 +156,7 @@ class JoinTransaction:
         recorded: datetime,
     ) -> None:
         figures = (verdict.total, verdict.coverage, verdict.complete, case.verdict)
-        known = (case.revision, recorded.isoformat(), _least_satisfied(context.needs_before), *figures)
+        known = (case.revision, recorded.isoformat(), least_satisfied(context.needs_before), *figures)
         self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *_act_columns(act), *known))
 
     def place_acts(self) -> None:
@@ -202,13 +206,15 @@ def _context(event: Event) -> tuple[str, Any, Any]:
 
 
 def _act_columns(act: ActionTaken) -> tuple[Any, ...]:
+    return act_columns(act.action, act.outcome.status, act.time)
+
+
+def act_columns(action: Action | ShownAction, status: str, time: datetime) -> tuple[Any, ...]:
     """What the row of an experience says of its act: outcome, kind, tool, skill, valid, acted."""
-    action = act.action
     tool = None if action.tool is None else action.tool[:NAME]
-    acted = (act.time if act.time.tzinfo else act.time.replace(tzinfo=UTC)).timestamp()
-    return act.outcome.status, action.kind, tool, action.skill[:NAME], action.valid, acted
+    return status, action.kind, tool, action.skill[:NAME], action.valid, stamp(time)
 
 
-def _least_satisfied(needs: Mapping[str, float] | None) -> str | None:
+def least_satisfied(needs: Mapping[str, float] | None) -> str | None:
     """The most urgent of these needs; of equals the first by name."""
     return min(sorted(needs), key=needs.__getitem__) if needs else None

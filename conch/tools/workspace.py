@@ -64,14 +64,14 @@ class Workspace:
         with self._parent(path) as (parent, name), _told(path):
             return self._read(parent, name, path)
 
-    def write(self, path: str, content: str) -> int:
+    def write(self, path: str, content: str | bytes) -> int:
         """Create the file, or replace it whole, with any missing directories; returns the bytes written.
 
         Written through a temporary file: a reader sees the old or the new content, never a part. Raises OutsideError
         for a path inside a git repository's own files: git runs its hooks and obeys its config.
         """
         self._check_no_repository(path)
-        data = content.encode(errors="replace")
+        data = content if isinstance(content, bytes) else content.encode(errors="replace")
         if len(data) > self.max_file_bytes:
             raise ToolError(f"{path} would have {len(data)} bytes, more than {self.max_file_bytes}")
         with self._parent(path, make=True) as (parent, name), _told(path):

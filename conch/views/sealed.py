@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from conch.bus import Bus
 from conch.experience import ExperienceReader
 from conch.views.base import View
-from conch.witness import Difference, MarkProblem, Verification, differences, is_event, sealed_events, sealed_facts
+from conch.witness import (
+    Difference,
+    MarkProblem,
+    StoredAct,
+    Verification,
+    differences,
+    is_event,
+    score_words,
+    sealed_events,
+    sealed_facts,
+    unsealed_scores,
+)
 from conch_schemas import (
     ActionTaken,
     AgentPaused,
@@ -68,6 +79,8 @@ class SealedFacts:
         self._agent, self.with_stream = agent, stream
         self._events: dict[str, tuple[str, int]] = {}
         """Id of a sealed event -> (content, sequence of its mark)."""
+        self._unsealed: dict[str, list[MarkProblem]] = {}
+        """By action id: its scores that no mark seals."""
         self.problems: list[MarkProblem] = []
         self.facts = self.pruned = 0
         self.stream: int | None = None
@@ -79,11 +92,31 @@ class SealedFacts:
             self.facts += len(mark.facts) or 1
             if self.with_stream:
                 self._events |= {identity: (content, mark.sequence) for identity, content in sealed_events(mark)}
-            found = list(differences(mark, stored.get(mark.action_id or "")))
+            if (act := stored.get(mark.action_id or "")) is not None:
+                self._take_unsealed(reader, mark, act)
+            found = list(differences(mark, act))
             if found and mark.action_id not in stored and self._is_pruned(reader, mark):
                 self.pruned += len(found)
             else:
                 self.problems += [self._problem(mark, one) for one in self._unexplained(reader, mark, found)]
+
+    def _take_unsealed(self, reader: ExperienceReader, mark: Mark, act: StoredAct) -> None:
+        if mark.action_id is None or mark.action_id in self._unsealed or not unsealed_scores([mark], act):
+            return
+        # Behind the rows, so that no mark is missed that came with them.
+        marks = reader.chain.marks_of(self._agent, mark.action_id)
+        if found := unsealed_scores(marks, act):
+            self._unsealed[mark.action_id] = [
+                MarkProblem("unwitnessed", None, None, f"{_sentence(score_words(one), mark.action_id)} has no mark.")
+                for one in found
+            ]
+
+    def unsealed(self, actions: Set[str]) -> list[MarkProblem]:
+        """The scores of these actions that stand in the store and that no mark of their act seals.
+
+        The mark of a score that came late may not be stored yet: see `unmarked_yet`.
+        """
+        return [problem for action, found in self._unsealed.items() if action in actions for problem in found]
 
     def _is_pruned(self, reader: ExperienceReader, mark: Mark) -> bool:
         return bool(mark.action_id and reader.chain.removed_among(self._agent, {mark.action_id}))
@@ -101,7 +134,7 @@ class SealedFacts:
         return [one for one in found if (one.kind, one.id) not in held]
 
     def _problem(self, mark: Mark, found: Difference) -> MarkProblem:
-        what = f"{found.what[0].upper()}{found.what[1:]} of action {found.action}"
+        what = _sentence(found.what, found.action)
         if found.gone:
             return MarkProblem(
                 "gone", self._agent, mark.sequence, f"{what}, which mark {mark.sequence} seals, is gone from the store."
@@ -147,6 +180,10 @@ class SealedFacts:
     def compared(self) -> Compared:
         """The counts so far."""
         return Compared(facts=self.facts, pruned=self.pruned, stream=self.stream)
+
+
+def _sentence(what: str, action: str) -> str:
+    return f"{what[0].upper()}{what[1:]} of action {action}"
 
 
 def compared_words(found: Compared) -> str:

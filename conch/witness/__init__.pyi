@@ -14,8 +14,10 @@ from .facts import StoredAct as StoredAct
 from .facts import differences as differences
 from .facts import is_event as is_event
 from .facts import score_id as score_id
+from .facts import score_words as score_words
 from .facts import sealed_events as sealed_events
 from .facts import sealed_facts as sealed_facts
+from .facts import unsealed_scores as unsealed_scores
 from .regained import regained as regained
 from .signing import CheckpointFile as CheckpointFile
 from .signing import SignedHead as SignedHead

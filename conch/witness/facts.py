@@ -159,13 +159,17 @@ class StoredAct:
     """(action id, agent, cycle) beside the act, as the row has them."""
     scores: Mapping[str, Sequence[object]] = field(default_factory=dict)
     """By `score_id`: component, value, low, high, status, explanation, scorer, version."""
-    needs: Mapping[str, bytes] = field(default_factory=dict)
-    """By the event's id: the wire form of `needs.changed`."""
+    needs: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
+    """By the event's id: the agent, as the row has it, and the wire form of `needs.changed`."""
     verdict: bytes | None = None
     """The JSON of the last revision's verdict; None: there is no experience."""
     revision: int = 0
     figures: tuple[object, ...] = ()
     """(total, coverage, complete) beside the verdict, as the row has them."""
+    is_indexed: bool = True
+    """Whether the columns by which the experience is found say what its act and its needs say."""
+    marks: frozenset[str] | None = None
+    """Ids of the marks whose rows name the act; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -212,10 +216,35 @@ def differences(mark: Mark, stored: StoredAct | None) -> Iterator[Difference]:
     stored = stored or StoredAct()
     if is_joint(mark) and mark.content != facts_hash(mark.facts):
         yield Difference(False, mark.action_id, "facts", mark.event, "the list of sealed facts")
+    if stored.marks is not None and mark.id not in stored.marks:
+        yield Difference(False, mark.action_id, "mark", mark.id, "the row of a mark")
+    if mark.domain == "action" and not stored.is_indexed:
+        yield Difference(False, mark.action_id, "experience", mark.event, "the row of the experience")
     for fact in sealed_facts(mark):
         there = _held(fact, stored, mark.agent)
         if there is not True and there is not _NOT_KEPT:
             yield Difference(there is None, mark.action_id, fact.kind, fact.id, _words(fact))
+
+
+def unsealed_scores(marks: Sequence[Mark], stored: StoredAct) -> list[str]:
+    """The ids of the stored scores that none of these marks of one act seals, sorted.
+
+    None while the act waits for the mark of its scores, and none where a mark of the act is from before scores were
+    sealed one by one. Scores that were lost with their stream before they were sealed stand in the sealed verdict.
+    """
+    if not any(map(is_joint, marks)) or any(mark.domain == "score" and not mark.facts for mark in marks):
+        return []
+    found = set(stored.scores) - {fact.id for mark in marks for fact in sealed_facts(mark) if fact.kind == SCORE}
+    return sorted(found - _judged(stored.verdict)) if found and stored.verdict else sorted(found)
+
+
+def _judged(verdict: bytes) -> set[str]:
+    """The ids of the scores that add up to the verdict; none of a verdict that cannot be read."""
+    try:
+        scores = msgspec.json.decode(verdict)["scores"]
+        return {score_id(one["scorer"], one["version"], one["component"]) for one in scores}
+    except (ValueError, TypeError, LookupError):
+        return set()
 
 
 _NOT_KEPT: Final = object()
@@ -229,13 +258,19 @@ def _held(fact: SealedFact, stored: StoredAct, agent: str) -> object:
         row = stored.scores.get(fact.id)
         return None if row is None else values_hash(row) == fact.content
     if fact.kind == NeedsChanged.TYPE:
-        body = stored.needs.get(fact.id)
-        return None if body is None else is_event(body, fact.content)
+        return _needs_held(fact, stored, agent)
     if fact.kind in (VERDICT, FIGURES):
         return _verdict_held(fact, stored)
     if fact.kind == "" and fact.id in stored.needs:  # a score set's mark of before facts were sealed one by one
-        return is_event(stored.needs[fact.id], fact.content)
+        return _needs_held(fact, stored, agent)
     return _NOT_KEPT
+
+
+def _needs_held(fact: SealedFact, stored: StoredAct, agent: str) -> bool | None:
+    if fact.id not in stored.needs:
+        return None
+    named, body = stored.needs[fact.id]
+    return named == agent and is_event(body, fact.content)
 
 
 def _columns_hold(stored: StoredAct, agent: str) -> bool:
@@ -263,8 +298,13 @@ def _verdict_held(fact: SealedFact, stored: StoredAct) -> object:
 
 def _words(fact: SealedFact) -> str:
     if fact.kind == SCORE:
-        scorer, _, rest = fact.id.partition("/")
-        return f"the score {rest.rpartition('/')[2]} by {scorer}"
+        return score_words(fact.id)
     if fact.kind in (VERDICT, FIGURES):
         return f"the total of revision {fact.id}"
     return {ActionTaken.TYPE: "the act", NeedsChanged.TYPE: "the change of needs"}.get(fact.kind, "the event")
+
+
+def score_words(identity: str) -> str:
+    """A score in words, by its `score_id`."""
+    scorer, _, rest = identity.partition("/")
+    return f"the score {rest.rpartition('/')[2]} by {scorer}"

@@ -133,7 +133,8 @@ def to_mend(id: str, folder: str, name: str, fault: SmallFault, counts: Sequence
     )
     statement = f"The tests in {test} pass. In {program}, `{fault.wrong}` should read `{fault.right}`."
     goal = _goal(id, statement, TestsCheck(command=f"python3 -m unittest {test}"))
-    return MaterialPiece(goal, ((program, source), (test, checks)))
+    corrected = source.replace(fault.wrong, fault.right)
+    return MaterialPiece(goal, ((program, source), (test, checks)), corrected=((program, corrected),))
 
 
 def _goal(id: str, statement: str, check: CommandCheck | FileCheck | TestsCheck) -> Goal:

@@ -27,6 +27,7 @@ from conch.consumer.follow import envelope_after
 from conch.experience import SqliteStore
 from conch.home import Home, write_whole
 from conch.witness import ChainState, seal
+from conch.witness.words import score_sets
 from conch_schemas import (
     Action,
     ActionTaken,
@@ -147,7 +148,7 @@ class Life:
         """The mark of all scores of an act."""
         for fact in scores:
             self.chain, _ = seal(self.chain, fact)
-        told = [score for fact in scores for score in getattr(fact, "scores", None) or (fact.score,)]
+        told = [score for fact in scores for score in score_sets(fact)]
         return self.mark(recorded(act, told, PARTS))
 
     def cycle(self, cycle: int, text: str = "a file") -> list[Event]:

@@ -19,8 +19,11 @@ from conch.experience import RetentionLimits, SqliteStore
 from conch.experience.queries import prune
 from conch.home import Home
 from conch.witness import GENESIS, CheckpointFile, SignedHead, Signer, key_file, mark_hash, public_key, signing_key
-from conch_schemas import Goal, GoalSet, Mark, MarkWitnessed, MessageReceived, source_of
+from conch.witness.words import score_sets
+from conch_schemas import Goal, GoalSet, Mark, MarkWitnessed, MessageReceived, NeedsChanged, RewardAssigned, source_of
+from tests.cli.conftest import PARTS
 from tests.cli.test_verify import change
+from tests.witnessed import recorded
 
 if TYPE_CHECKING:
     from tests.cli.conftest import InProgress, Kept, Life, Publish
@@ -68,7 +71,25 @@ def swapped(table: str, column: str, old: str, new: str) -> str:
         (swapped("experiences", "verdict", '"amount":', '"amount":1'), "altered: The total of revision 1 of action "),
         (swapped("experiences", "verdict", "why", "who"), "altered: The total of revision 1 of action "),
         (f"UPDATE experiences SET revision = 2 WHERE {SECOND}", "unwitnessed: Revision 2 of the total of action "),
+        *(
+            (f"UPDATE experiences SET {column} WHERE {SECOND}", "altered: The row of the experience of action ")
+            for column in (
+                *("agent = 'other'", "cycle = cycle + 1000", "seq = seq + 1", "outcome = 'failure'"),
+                *("kind = 'DO_NOTHING'", "tool = 'shell'", "tool = NULL", "skill = 'shell'", "valid = 0"),
+                *("acted = acted + 1", "need = 'curiosity'", "need = NULL"),
+            )
+        ),
+        (f"UPDATE needs SET agent = 'other' WHERE {SECOND}", "altered: The change of needs of action "),
+        ("UPDATE marks SET act = NULL WHERE sequence = 3", "altered: The row of a mark of action "),
         (f"DELETE FROM experiences WHERE {SECOND}", "gone: The total of revision 1 of action "),
+        *(
+            (
+                f"INSERT INTO scores SELECT act, scorer, {version}, {component}, seq, status, value, low, high, "
+                f"explanation FROM scores WHERE component = 'format' AND {SECOND}",
+                f"unwitnessed: The score {name} by reward of action ",
+            )
+            for version, component, name in (("'2'", "component", "format"), ("version", "'kind'", "kind"))
+        ),
         ("DELETE FROM marks WHERE sequence = 3", "missing: Mark 3 is missing."),
     ],
 )
@@ -124,6 +145,56 @@ async def test_a_fact_that_was_said_twice_with_two_contents_is_explained(
     await mark.verify(common=common)
 
     assert printed().startswith("3 marks of 1 acts of echo hold")
+
+
+async def test_a_score_that_came_late_needs_a_mark_of_its_own(
+    life: Life, kept: Kept, common: CommonOptions, printed: Printed
+) -> None:
+    """All marks of an act seal its scores together; a version that none of them seals is named."""
+    act = life.act(0)
+    scores = life.scores(act, "a file")
+    told = [score for fact in scores for score in score_sets(fact)]
+    more = told[0].model_copy(update={"version": "2"})
+    late = scores[0].model_copy(update={"id": "late", "version": "2", "scores": (more,)})
+    assert isinstance(late, RewardAssigned)
+    kept(life.weights(), *life.cycle(0))
+    kept(late)
+    with pytest.raises(CheckError):
+        await mark.verify(common=common)
+    found = printed()
+    kept(life.mark(late), life.mark(recorded(act, [*told, more], PARTS, revision=2)))
+    await mark.verify(common=common)
+
+    assert "unwitnessed: Revision 2 of the total of action" in found
+    assert printed().startswith("4 marks of 1 acts of echo hold")
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("DELETE FROM scores WHERE component = 'starving'", "gone: The score starving by needs of action "),
+        ("UPDATE scores SET value = 0.9 WHERE component = 'starving'", "altered: The score starving by needs of"),
+    ],
+)
+async def test_the_score_of_starving_is_sealed(
+    life: Life, kept: Kept, home: Home, common: CommonOptions, printed: Printed, sql: str, says: str
+) -> None:
+    """It comes beside the score of the needs, and a mark seals it like that one."""
+    act = life.act(0)
+    reward, needs, novelty = life.scores(act)
+    assert isinstance(needs, NeedsChanged)
+    assert needs.score is not None
+    starving = needs.score.model_copy(update={"component": "starving", "value": -0.5})
+    scores = [reward, needs.model_copy(update={"beside": (starving,)}), novelty]
+    kept(life.weights(), act, *scores, life.mark(act), life.judged(act, scores))
+    await mark.verify(common=common)
+    assert printed().startswith("2 marks of 1 acts of echo hold")
+    change(home, sql)
+
+    with pytest.raises(CheckError):
+        await mark.verify(common=common)
+
+    assert any(line.startswith(says) for line in printed().splitlines())
 
 
 async def test_marks_of_pruned_acts_are_reported_and_hold(

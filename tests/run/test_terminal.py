@@ -69,6 +69,19 @@ def test_a_terminal_is_told_what_the_agent_works_on_and_what_the_run_came_to(mak
     assert len(lines) < 30, text
 
 
+def test_a_goal_that_is_set_during_the_run_is_news_and_counts(make_house: MakeHouse) -> None:
+    """The goal of new material is told when it is set, and the summary counts it beside those of the start."""
+    house = make_house(furnished=True)
+
+    lines = seen(
+        house, "run", "--cycles", "22", "--interval", "0", "--script", house.endless(), "--without", "dashboard"
+    )
+
+    text = "\n".join(lines)
+    assert len([line for line in lines if line.startswith("new goal: ")]) == 1, text
+    assert re.search(r"goals reached \d of 6$", text, re.MULTILINE), text
+
+
 def test_without_goals_a_terminal_is_told_how_to_set_one(house: House) -> None:
     """In a directory of a person's own there are none, and its files are what the agent works on."""
     place = ["--workspace", str(house.workspace), "--without", "dashboard"]

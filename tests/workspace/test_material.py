@@ -175,6 +175,55 @@ def test_what_the_agent_has_in_work_is_not_written_over(notebook: Path, workspac
     assert workspace.read(QUESTIONS) == f"- mine?\n{letter.line.line}\n"
 
 
+def test_what_the_piece_did_not_write_is_not_put_away(notebook: Path, workspace: Workspace) -> None:
+    """A person's own table stays, and so does the rest of a piece; a program that was corrected goes."""
+    table, mend = SCRIPT.piece(1, 0), SCRIPT.piece(1, 5)
+    (path, _), *_ = table.files
+    workspace.write(path, "mine\n")
+    lay_out(workspace, table)
+    lay_out(workspace, mend)
+    (program, text), *_ = mend.corrected
+    assert workspace.read(program) != text
+    workspace.write(program, text)
+
+    put_away(workspace, table)
+    put_away(workspace, mend)
+
+    assert workspace.read(path) == "mine\n"
+    assert workspace.stat(program) is None
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_directory_in_the_place_of_a_file_stays(number: int, notebook: Path, workspace: Workspace) -> None:
+    """It and what is in it; the piece is laid out and put away beside it."""
+    piece = SCRIPT.piece(1, number)
+    places = [*piece.paths, *([piece.line.path] if piece.line is not None else [])]
+    for path in places:
+        (notebook / path).unlink(missing_ok=True)
+        (notebook / path).mkdir(parents=True)
+        (notebook / path / "mine").write_text("mine\n")
+
+    lay_out(workspace, piece)
+    put_away(workspace, piece)
+
+    assert all((notebook / path / "mine").read_text() == "mine\n" for path in places)
+
+
+def test_a_line_leaves_the_other_bytes_of_its_file(notebook: Path, workspace: Workspace) -> None:
+    """Bytes that are no UTF-8 and ends of lines of another system stay as they are, with the line and without it."""
+    piece = SCRIPT.piece(1, 3)
+    assert piece.line is not None
+    mine = b"- caf\xe9?\r\n- \xff\n"
+    (notebook / QUESTIONS).write_bytes(mine)
+
+    lay_out(workspace, piece)
+    both = (notebook / QUESTIONS).read_bytes()
+    put_away(workspace, piece)
+
+    assert both == mine + piece.line.line.encode() + b"\n"
+    assert (notebook / QUESTIONS).read_bytes() == mine
+
+
 def test_no_link_leads_material_out_of_the_workspace(notebook: Path, workspace: Workspace, tmp_path: Path) -> None:
     """An agent that made `surveys` a link does not make Conch write elsewhere."""
     elsewhere = tmp_path / "elsewhere"

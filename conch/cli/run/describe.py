@@ -65,12 +65,16 @@ def explain(run_output: RunOutput, home: Home, workspace: Path, goals: Sequence[
 
 
 def summarize(run_output: RunOutput, home: Home, goals: int, *, has_page: bool) -> None:
-    """Tell a person at a terminal what the run came to, and where to look. `goals`: how many were open at its start."""
+    """Tell a person at a terminal what the run came to, and where to look.
+
+    `goals`: how many were open at its start; those that were set since count too.
+    """
     totals = run_output.totals
     if not run_output.explains or not totals:
         return
     cycles = "1 cycle" if len(totals) == 1 else f"{len(totals)} cycles"
-    of = f" of {goals}" if goals else ""
+    known = goals + len(run_output.new_goals)
+    of = f" of {known}" if known else ""
     mean = signed(math.fsum(totals) / len(totals))
     run_output.tell(f"{cycles} · mean total {mean} · goals reached {len(run_output.reached)}{of}")
     named = "" if home.path == Home.at(None).path else f" --home {shlex.quote(str(home.path))}"

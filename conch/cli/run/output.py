@@ -17,7 +17,7 @@ from conch.log import get_logger
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch_schemas import ExperienceRecorded
+    from conch_schemas import ExperienceRecorded, GoalReached, GoalSet
 
 log = get_logger(__name__)
 
@@ -43,6 +43,8 @@ class RunOutput:
         """The total of each cycle that was printed, as it was first recorded."""
         self.reached: list[str] = []
         """The statements of the goals that were reached."""
+        self.new_goals: list[str] = []
+        """The statements of the goals that were set during the run."""
         self._failed: set[str] = set()
         """Components that could not be scored, and of which that was said."""
         self._at = 0
@@ -78,28 +80,40 @@ class RunOutput:
             others = f" and {len(agents) - 1} more" if len(agents) > 1 else ""
             self.warn(f"{agents[0]}{others}: {state}: {why}")
 
-    async def cycles(self, bus: Bus, after: int) -> None:
-        """Print a line for every experience when it is first recorded, for every goal that is reached and for every
-        alarm; never returns."""
-        from conch_schemas import AlarmRaised, ExperienceRecorded, GoalReached, decode, subject_filter
+    async def cycles(self, bus: Bus, after: int, goals: Sequence[str] = ()) -> None:
+        """Print a line for every experience when it is first recorded, for every goal that is set or reached and for
+        every alarm; never returns. `goals`: statements of those that the home sets at the start, which are no news."""
+        from conch_schemas import AlarmRaised, ExperienceRecorded, GoalReached, GoalSet, decode, subject_filter
 
         one = "*" if self._width else next(iter(self._agents))
-        filters = [subject_filter(kind, one) for kind in (ExperienceRecorded, AlarmRaised, GoalReached)]
+        filters = [subject_filter(kind, one) for kind in (ExperienceRecorded, AlarmRaised, GoalSet, GoalReached)]
         async with bus.follow(filters, after=after) as reader:
             while True:
                 for delivery in await reader.get():
                     with contextlib.suppress(ValueError):
                         event = decode(delivery.data)
-                        if isinstance(event, ExperienceRecorded) and event.agent in self._agents:
+                        if event.agent not in self._agents:
+                            pass
+                        elif isinstance(event, ExperienceRecorded):
                             self._report_cycle(event)
-                        elif isinstance(event, AlarmRaised) and event.agent in self._agents:
+                        elif isinstance(event, AlarmRaised):
                             self.tell(safe_text(f"! {event.agent}: {event.what}", one_line=True))
-                        elif isinstance(event, GoalReached) and event.agent in self._agents:
-                            self.reached.append(event.statement)
-                            whose = f"{event.agent} reached the goal" if self._width else "goal reached"
-                            self.tell(safe_text(f"{whose}: {event.statement}", one_line=True))
+                        elif isinstance(event, GoalSet | GoalReached):
+                            self._report_goal(event, goals)
                     self._at = delivery.seq
                     self._news.set()
+
+    def _report_goal(self, event: GoalSet | GoalReached, goals: Sequence[str]) -> None:
+        from conch_schemas import GoalReached
+
+        if isinstance(event, GoalReached):
+            self.reached.append(event.statement)
+            whose = f"{event.agent} reached the goal" if self._width else "goal reached"
+            self.tell(safe_text(f"{whose}: {event.statement}", one_line=True))
+        elif event.by != "home" or event.piece is not None or event.goal.statement not in goals:
+            self.new_goals.append(event.goal.statement)
+            whose = f"{event.agent} has a new goal" if self._width else "new goal"
+            self.tell(safe_text(f"{whose}: {event.goal.statement}", one_line=True))
 
     def _report_cycle(self, event: ExperienceRecorded) -> None:
         from conch.views import cycle_row

@@ -167,7 +167,7 @@ class ProcessTree:
             end = (await bus.state()).last
             state.since = end
             start = tasks.start
-            printing = start(self._run_output.cycles(bus, end), name="conch.print")
+            printing = start(self._run_output.cycles(bus, end, goals), name="conch.print")
             [bus_watched] = [one for one in state.watched if one.name == SERVER] or [
                 ChildRecord(f"the bus at {state.access.shown}")
             ]

@@ -6,6 +6,7 @@ Each raises msgspec.DecodeError for a body that does not have them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -81,6 +82,23 @@ class ShownAct:
 
 
 @dataclass(frozen=True, slots=True)
+class _Outcome:
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Doing:
+    action: ShownAction
+    outcome: _Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _DoingRow:
+    time: datetime
+    data: _Doing
+
+
+@dataclass(frozen=True, slots=True)
 class ShownCheck:
     """What a goal's own check said after an act."""
 
@@ -119,6 +137,7 @@ class _ActRow:
 
 _needs: Final = msgspec.json.Decoder(_NeedsRow).decode
 _checks: Final = msgspec.json.Decoder(_ChecksRow).decode
+_doing: Final = msgspec.json.Decoder(_DoingRow).decode
 _policy: Final = msgspec.json.Decoder(_Policy).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
@@ -132,6 +151,12 @@ def stored_needs(body: bytes) -> ShownNeeds:
 def stored_act(body: bytes) -> ShownAct:
     """Of an act."""
     return _act(body).data
+
+
+def stored_doing(body: bytes) -> tuple[ShownAction, str, datetime]:
+    """Of an act: (action, the outcome's status, time)."""
+    row = _doing(body)
+    return row.data.action, row.data.outcome.status, row.time
 
 
 def stored_checks(body: bytes) -> tuple[ShownCheck, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,8 @@ from pydantic import ValidationError
 from conch.errors import CheckError
 from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
+from conch.experience.queries.bodies import stored_doing, stored_needs, stored_verdict
+from conch.experience.transaction import act_columns, least_satisfied
 from conch.experience.write_batch import among
 from conch_schemas import ContractViolationError, Mark, action_id, decode
 
@@ -41,11 +44,14 @@ _OPEN: Final = """
     SELECT action_id FROM acts LEFT JOIN experiences USING (act)
     WHERE acts.agent = ? AND (due IS NOT NULL OR experiences.act IS NULL)"""
 _NUMBERS: Final = "SELECT act, action_id FROM actions WHERE action_id IN"
-_ACT_ROWS: Final = "SELECT act, action_id, agent, cycle, body FROM acts WHERE act IN"
+_ACT_ROWS: Final = "SELECT act, body, seq, action_id, agent, cycle FROM acts WHERE act IN"
 _SCORE_ROWS: Final = """
     SELECT act, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act IN"""
-_NEEDS_ROWS: Final = "SELECT act, id, body FROM needs WHERE act IN"
-_VERDICT_ROWS: Final = "SELECT act, verdict, revision, total, coverage, complete FROM experiences WHERE act IN"
+_NEEDS_ROWS: Final = "SELECT act, id, agent, body FROM needs WHERE act IN"
+_EXPERIENCE_ROWS: Final = """
+    SELECT act, verdict, revision, total, coverage, complete,
+           need, seq, agent, cycle, outcome, kind, tool, skill, valid, acted FROM experiences WHERE act IN"""
+_MARK_ROWS: Final = "SELECT act, id FROM marks WHERE act IN"
 _REMOVED: Final = "SELECT first_cycle, last_cycle FROM removals WHERE agent = ?"
 _STEPS: Final = 16
 """Steps of a removed cycle that are looked for; an agent of this version takes one."""
@@ -102,28 +108,21 @@ class SqliteChain:
         return waiting | {one["actionid"] for one in unsaid if one.get("agent") == agent}
 
     def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
-        from conch.witness import StoredAct, score_id  # only here: commands that read do without the rules
-
         with self._file.snapshot():
             db = self._file.db
             names: dict[int, str] = dict(among(db, _NUMBERS, set(actions)))
-            acts = {number: (body, tuple(columns)) for number, *columns, body in among(db, _ACT_ROWS, names)}
-            scores: dict[int, dict[str, Sequence[object]]] = {number: {} for number in names}
-            for number, *score in among(db, _SCORE_ROWS, names):
-                scores[number][score_id(score[6], score[7], score[0])] = score
-            needs: dict[int, dict[str, bytes]] = {number: {} for number in names}
-            for number, identity, body in among(db, _NEEDS_ROWS, names):
-                needs[number][identity] = body
-            verdicts = {
-                number: (verdict, revision, (total, coverage, bool(complete)))
-                for number, verdict, revision, total, coverage, complete in among(db, _VERDICT_ROWS, names)
-            }
-        return {
-            name: StoredAct(
-                *acts.get(number, (None, ())), scores[number], needs[number], *verdicts.get(number, (None, 0, ()))
-            )
-            for number, name in names.items()
-        }
+            found = {number: _ActRows() for number in names}
+            for number, *row in among(db, _ACT_ROWS, names):
+                found[number].act = row
+            for number, *row in among(db, _SCORE_ROWS, names):
+                found[number].scores.append(row)
+            for number, identity, agent, body in among(db, _NEEDS_ROWS, names):
+                found[number].needs[identity] = (agent, body)
+            for number, *row in among(db, _EXPERIENCE_ROWS, names):
+                found[number].experience = row
+            for number, identity in among(db, _MARK_ROWS, names):
+                found[number].marks.add(identity)
+        return {name: found[number].stored() for number, name in names.items()}
 
     def removed_among(self, agent: str, actions: set[str]) -> set[str]:
         found: set[str] = set()
@@ -154,6 +153,55 @@ class SqliteChain:
         ends = json.loads(self._file.meta("ends") or "null") or ([base] if base else [])
         losses = [StreamLoss(*self._file.row(_BEFORE, agent, end, agent, end)) for end in ends]
         return [loss for loss in losses if loss.cycle is not None or loss.mark is not None]
+
+
+@dataclass
+class _ActRows:
+    """The rows of one action, as they are read."""
+
+    act: Sequence[Any] = ()
+    scores: list[Sequence[Any]] = field(default_factory=list)
+    needs: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    experience: Sequence[Any] = ()
+    marks: set[str] = field(default_factory=set)
+
+    def stored(self) -> StoredAct:
+        """What the rows say of the action."""
+        from conch.witness import StoredAct, score_id  # only here: commands that read do without the rules
+
+        verdict, revision, total, coverage, complete, *_ = self.experience or (None, 0, None, None, None)
+        return StoredAct(
+            act=self.act[0] if self.act else None,
+            columns=tuple(self.act[2:]),
+            scores={score_id(row[6], row[7], row[0]): row for row in self.scores},
+            needs=self.needs,
+            verdict=verdict,
+            revision=revision,
+            figures=(total, coverage, bool(complete)) if self.experience else (),
+            is_indexed=self._is_indexed(),
+            marks=frozenset(self.marks),
+        )
+
+    def _is_indexed(self) -> bool:
+        """Whether the experience's columns beside its verdict say what its act and its needs say."""
+        if not self.act or not self.experience:
+            return True
+        body, seq, _, agent, cycle = self.act
+        _, _, _, _, _, need, *columns = self.experience
+        try:
+            said = (seq, agent, cycle, *act_columns(*stored_doing(body)))
+            return tuple(columns) == said and self._is_least(need)
+        except (ValueError, TypeError):
+            return False
+
+    def _is_least(self, need: str | None) -> bool:
+        """Whether the need was the least satisfied before the act; None only where the changes of needs may have come
+        behind the last revision."""
+        before = {least_satisfied(stored_needs(body).before) for _, body in self.needs.values()}
+        if need is not None or not before or None in before:
+            return need in (before or {None})
+        scores = stored_verdict(self.experience[0]).scores
+        return not any(score.scorer == "needs" and score.version for score in scores)
 
 
 def _mark(row: Sequence[Any]) -> Mark:

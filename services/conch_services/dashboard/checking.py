@@ -114,15 +114,20 @@ class ChainChecks:
         due = due.among(there)
         check.acts, check.compared = len(due.acts), sealed.compared()
         broken = await asyncio.to_thread(chain.broken)
-        bare = await asyncio.to_thread(due.unwitnessed, chain)
+        bare = await asyncio.to_thread(_bare, due, chain, sealed)
         if bare:
             try:
                 waits = await unmarked_yet(self._world.bus, check.agent, position, epoch)
                 check.waiting = len(waits & set(due.acts))
-                bare = await asyncio.to_thread(due.among(there - waits).unwitnessed, chain)
+                bare = await asyncio.to_thread(_bare, due.among(there - waits), chain, sealed)
             except BusError:
                 check.unknown, bare = len(bare), []
         check.problems = [*broken, *bare, *sealed.problems]
+
+
+def _bare(due: ActsDue, chain: Verification, sealed: SealedFacts) -> list[MarkProblem]:
+    """What of it has no mark."""
+    return [*due.unwitnessed(chain), *sealed.unsealed(set(due.acts))]
 
 
 def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, ActsDue]:

@@ -230,7 +230,7 @@ class EffectMeter:
             noise_read=noise_read,
         )
         kind, after = decided(found, state, self._settings)
-        checks, after = self._checks(act, state, after)
+        checks, after = _checks(act, self._test_programs, self._began, state, after)
         words, events = self._topics(act)
         events += ("learned_something",) if self._learned(act, trigrams) else ()
         low, of_resources = resources_after(state.low, act.left)
@@ -302,31 +302,6 @@ class EffectMeter:
         left = digests_of(lines_of(text)).keys() - shown.keys()
         return not left - self._known.known(left)
 
-    def _checks(self, act: TakenAct, before: MeterState, after: MeterState) -> tuple[tuple[CheckRun, ...], MeterState]:
-        """The checks and test programs that a command ran, and the state after them."""
-        command = act.action.args.get("command") if act.action.tool == "shell" and act.action.valid else None
-        if not isinstance(command, str):
-            return (), after
-        keys = {
-            f"goal/{id}": id
-            for id, active in act.memory.goals.items()
-            if isinstance(active.goal.check, CommandCheck | TestsCheck)
-            and same_command(active.goal.check.command, command)
-        }
-        named: dict[str, str | None] = {**keys}
-        program, outcome = program_tested(command, self._test_programs), act.outcome
-        if not named and program is not None:
-            named = {f"program/{program}": None}
-        ran = outcome.status in ("success", "error") and outcome.exit_code not in (None, *NOT_RUN)
-        ran = ran and not (program is not None and ran_no_test(outcome.output.text))
-        stood = before.model_copy(update={"version": self._began})
-        runs = tuple(
-            CheckRun(goal=goal, ran=ran, changed_since=stood.changed_since(key)) for key, goal in named.items()
-        )
-        for key in named if ran else ():
-            after = after.ran(key, before.version)
-        return runs, after
-
     def _topics(self, act: TakenAct) -> tuple[list[int], tuple[str, ...]]:
         """(words to be known, need events) of the messages and goals that are there for the first time."""
         texts = {f"message/{waiting.id}": waiting.text for waiting in act.memory.waiting}
@@ -353,6 +328,31 @@ class EffectMeter:
             return False
         outputs = (one.output for one in act.memory.recent if one.action.tool not in (None, "notes", "reply"))
         return drawn_from(text, outputs) >= FROM_ACTS
+
+
+def _checks(
+    act: TakenAct, programs: tuple[str, ...], began: int, before: MeterState, after: MeterState
+) -> tuple[tuple[CheckRun, ...], MeterState]:
+    """The checks and test programs that a command ran, and the state after; `began`: the version before the act."""
+    command = act.action.args.get("command") if act.action.tool == "shell" and act.action.valid else None
+    if not isinstance(command, str):
+        return (), after
+    keys = {
+        f"goal/{id}": id
+        for id, active in act.memory.goals.items()
+        if isinstance(active.goal.check, CommandCheck | TestsCheck) and same_command(active.goal.check.command, command)
+    }
+    named: dict[str, str | None] = {**keys}
+    program, outcome = program_tested(command, programs), act.outcome
+    if not named and program is not None:
+        named = {f"program/{program}": None}
+    ran = outcome.status in ("success", "error") and outcome.exit_code not in (None, *NOT_RUN)
+    ran = ran and not (program is not None and ran_no_test(outcome.output.text))
+    stood = before.model_copy(update={"version": began})
+    runs = tuple(CheckRun(goal=goal, ran=ran, changed_since=stood.changed_since(key)) for key, goal in named.items())
+    for key in named if ran else ():
+        after = after.ran(key, before.version)
+    return runs, after
 
 
 def _met_lines(act: TakenAct, read: _LinesRead, own: frozenset[int]) -> Iterable[int]:

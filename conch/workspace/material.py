@@ -14,7 +14,7 @@ from conch_schemas import FileCheck, Goal
 
 KEPT: Final = 28
 """Pieces whose files stay in the workspace: four months of the notebook. Before a piece is laid out, the files of the
-piece KEPT numbers earlier are put away, so a living workspace holds at most KEPT pieces. A file that was edited stays."""
+piece KEPT numbers earlier are put away, so a living workspace holds at most KEPT pieces. An edited file stays."""
 MOST_FILES: Final = 3
 """Most files of a piece, the one that its goal asks for included."""
 MOST_BYTES: Final = 2048

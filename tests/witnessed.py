@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from conch.experience.assemble import ExperienceContext, assemble, judge
+from conch.rewards import parts_of_act
 from conch_schemas import ActionTaken, ExperienceRecorded, Part, Score
 
 
@@ -18,6 +19,8 @@ def recorded(
     revision: int = 1,
 ) -> ExperienceRecorded:
     """The experience of the act with these scores, by a weight set of these parts."""
-    verdict = judge(weights if parts else "", parts, scores)
+    in_task = act.episode is not None
+    others = () if in_task else tuple(part for part in parts if part.task_weight is not None)
+    verdict = judge(weights if parts else "", parts_of_act(parts, task=in_task), scores, others)
     now = datetime(2026, 11, 20, 13, tzinfo=UTC)
     return assemble(act, 1, verdict, ExperienceContext(), revision=revision, recorded=now)

@@ -95,11 +95,12 @@ class Scene:
 
 
 async def _ids(bus: Bus, kind: Any) -> dict[str, list[int]]:
-    """The cycles of these facts, agent by agent, as they stand on the stream."""
+    """The cycles of these facts by agent, as they stand on the stream; of scores, those of the workers' consumer."""
     found: dict[str, list[int]] = {agent: [] for agent in AGENTS}
     async for delivery in bus.read([subject_filter(kind)]):
         event = decode(delivery.data)
-        found[event.agent].append(event.cycle or 0)
+        if not isinstance(event, RewardAssigned) or event.scorer == "reward":
+            found[event.agent].append(event.cycle or 0)
     return found
 
 

@@ -84,6 +84,8 @@ async def test_material_does_not_feed_a_run_of_filling(living: Life, tmp_path: P
 
 async def test_a_check_counts_anew_after_material(living: Life, tmp_path: Path) -> None:
     """The workspace is another one than it last ran on."""
+    test = "import unittest\n\n\nclass Pool(unittest.TestCase):\n    def test_it_is_wet(self) -> None:\n        pass\n"
+    (living.workspace / "test_pool.py").write_text(test)
     living.measures(tmp_path / "known.db")
     living.mind.decides = lambda _: 'TOOL: shell(command="python3 -m unittest")'
     await living.run(EVERY + 1)

@@ -20,8 +20,8 @@ MODES = {
     **{f"durable consume, {size}": 4 for size in PUBLISHED},
     **{f"both at once, {size}": 4 for size in PUBLISHED},
     "stage": 9,
-    "pipeline, cycles of 9 events": 6,
-    "pipeline, cycles of 9 events, strict": 3,
+    "pipeline, cycles of 7 events": 6,
+    "pipeline, cycles of 7 events, strict": 3,
     **{f"strict, {waiting} waiting": 2 for waiting in ("1", "16", "64", "256", "1,024")},
 }
 """Measurement -> its modes."""

@@ -36,17 +36,17 @@ def test_a_task_is_paid_step_by_step_and_logged_once_over_two_runs(house: House)
     assert [(part["status"], part["value"]) for part in parts] == [
         ("scored", 0.35),
         ("scored", 0.0),
-        ("scored", 1.35),
+        ("scored", 1.65),
         ("not_applicable", None),
     ]
     assert all(row["complete"] for row in rows)
     shown = json.loads(house.conch("cycle", "show", "2", "--json"))["cycle"]
-    assert {line["step"]: line["amount"] for line in shown["breakdown"]}["part:progress"] == 0.05 * 1.35
+    assert {line["step"]: line["amount"] for line in shown["breakdown"]}["part:progress"] == 0.05 * 1.65
     assert math.fsum(line["amount"] for line in shown["breakdown"]) == shown["total"]
     log = house.home / "agents" / "echo" / "episodes" / "task" / "rewards.jsonl"
     steps = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(step["step"], step["r_step"], step.get("terminal", False)) for step in steps] == [
         (0, 0.35, False),
         (1, 0.0, False),
-        (2, 1.35, True),
+        (2, 1.65, True),
     ]

@@ -1,6 +1,6 @@
 """The whole pipeline: acts published by one process; reward, needs, curiosity, witness and store in another.
 
-A burst of acts, each followed by a reward, a change of needs, a measure of novelty, four marks and an experience. From
+A burst of acts, each followed by a reward, a change of needs, a measure of novelty, two marks and an experience. From
 the stream's time of the first act until 95 % of the facts of every kind are stored: the last of them are no measure of
 a steady state, as batches that do not fill wait for their time.
 """
@@ -39,7 +39,7 @@ FOLLOW = {
     "reward.assigned": 1,
     "needs.changed": 1,
     "novelty.measured": 1,
-    "mark.witnessed": 4,
+    "mark.witnessed": 2,
     "experience.recorded": 1,
 }
 """Facts that follow from one act."""

@@ -39,6 +39,7 @@ def test_killed_at_random_each_piece_comes_once(make_house: MakeHouse) -> None:
     live = house.begin("--cycles", str(CYCLES), "--seed", "3", "--script", house.endless())
     for _ in range(4):
         live.recorded(draw.randint(5, 20))
+        live.until(lambda: house.process("agent")["pid"], "the agent's process")
         os.kill(house.process("agent")["pid"], signal.SIGKILL)
     assert live.ended(180) == 0, live.told()
 

@@ -30,7 +30,7 @@ ROW = [
 ]
 COMPONENTS = (
     *("format", "execution", "needs", "goal", "exploration"),
-    *("intrinsic", "alignment", "diversity", "starving", "repetition", "ethical"),
+    *("intrinsic", "alignment", "progress", "diversity", "starving", "repetition", "ethical"),
 )
 
 

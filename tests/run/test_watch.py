@@ -52,7 +52,12 @@ WORDS = (
     "salt",
     "water",
 )
-WINDOWS = {"CONCH_WATCH__RECENT": "20", "CONCH_WATCH__EARLIER": "20"}
+WINDOWS = {
+    "CONCH_WATCH__RECENT": "20",
+    "CONCH_WATCH__EARLIER": "20",
+    "CONCH_REWARDS__REPETITION": "0",  # else what catches stuffing at once would leave the watchers nothing to tell
+    "CONCH_NEEDS__STARVING__FACTOR": "1",
+}
 STUFFED = 'TOOL: filesystem(operation="write", path="log.md", content="' + "thorough " * 40 + '")'
 
 

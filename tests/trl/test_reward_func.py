@@ -129,7 +129,7 @@ def test_a_trajectory_rule_is_given_the_conversation() -> None:
     assert seen == [trajectory_of(_talk("hi", "user"), _talk("hello"), {"answer": "hello"}, (1250,))]
 
 
-@pytest.mark.parametrize("bad", [ValueError("no"), SystemExit(1), float("nan"), float("inf"), "11 of 10", True, 1.5])
+@pytest.mark.parametrize("bad", [ValueError("no"), SystemExit(1), float("nan"), float("inf"), "11 of 10", 1.5])
 def test_a_rule_that_fails_gives_none_for_that_reply_alone(bad: Any) -> None:
     """Raising, no finite number, out of the declared range: there is no score, and the other replies have theirs."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from conch.text import cut
 from conch_schemas import ActionTaken, MarkWitnessed, NoveltyMeasured, RewardAssigned, decode, subject_filter
@@ -185,6 +186,25 @@ async def test_the_keys_j_and_k_go_to_the_neighbours(tab: Page) -> None:
     await tab.keyboard.press("j")
 
     await expect(tab.locator("h1")).to_contain_text("Cycle 1")
+
+
+async def test_the_button_of_the_keys_waits_for_the_pages_own_script(tab: Page) -> None:
+    """A key pressed after it has come is never lost."""
+    held, waiting = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        waiting.set()
+        await held.wait()
+        await route.continue_()
+
+    await tab.route("**/static/cycle.js", hold)
+    await tab.goto("./cycles/7", wait_until="commit")
+    await waiting.wait()
+    await expect(tab.locator("#theme")).to_be_visible()  # the script of all pages has run
+
+    await expect(tab.locator("#keys")).to_be_hidden()
+    held.set()
+    await expect(tab.locator("#keys")).to_be_visible()
 
 
 async def test_the_next_cycle_can_be_gone_to_once_it_is_there(tab: Page, dashboard: Dashboard) -> None:

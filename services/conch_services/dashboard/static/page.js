@@ -41,7 +41,8 @@ onKey("?", "this help", explain);
 onKey("t", "light, dark, or as the system has it", turn);
 const asking = document.getElementById("keys");
 asking.addEventListener("click", explain);
-asking.classList.remove("unready");
+// The page's own script comes after this one, and this event after both: until then its keys are not known.
+document.addEventListener("DOMContentLoaded", () => asking.classList.remove("unready"));
 
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -78,32 +78,30 @@ def lived(
 
 
 def report(name: str, chosen: argparse.Namespace) -> None:
-    """Print one workspace's lines."""
+    """Print one workspace's lines, each as soon as its runs have ended."""
     workspace, first, last = HELD_OUT.get(name), chosen.first, chosen.last
     seeds = range(1, chosen.seeds + 1)
     learned = [lived(workspace, seed, chosen.cycles) for seed in seeds]
+    _print_line(f"{name}: learner, first {first}", [run.totals[:first] for run in learned], learned)
+    _print_line(f"{name}: learner, last {last}", [run.totals[-last:] for run in learned], learned)
     blind = [lived(workspace, seed, chosen.cycles, model="random") for seed in seeds]
-    fixed = {
-        policy: [lived(workspace, seed, chosen.cycles, policy=policy) for seed in seeds[: chosen.policy_seeds]]
-        for policy in POLICIES
-    }
-    for label, samples, runs in (
-        (f"learner, first {first}", [run.totals[:first] for run in learned], learned),
-        (f"learner, last {last}", [run.totals[-last:] for run in learned], learned),
-        (f"blind choice, last {last}", [run.totals[-last:] for run in blind], blind),
-        *(
-            (f"fixed: {policy}, last {last}", [run.totals[-last:] for run in runs], runs)
-            for policy, runs in fixed.items()
-        ),
-    ):
-        low, high = interval(samples)
-        total, rate = sum(run.goals for run in runs), statistics.fmean(run.rate for run in runs)
-        goals = f"goals reached {total}, {rate:.2f} per 100 cycles"
-        print(f"{name}: {label}: {_mean(samples):+.3f} [{low:+.3f}, {high:+.3f}]; {goals}", flush=True)
-    ends = {policy: _mean([run.totals[-last:] for run in runs]) for policy, runs in fixed.items()}
+    _print_line(f"{name}: blind choice, last {last}", [run.totals[-last:] for run in blind], blind)
+    ends = {}
+    for policy in POLICIES:
+        fixed = [lived(workspace, seed, chosen.cycles, policy=policy) for seed in seeds[: chosen.policy_seeds]]
+        samples = [run.totals[-last:] for run in fixed]
+        _print_line(f"{name}: fixed: {policy}, last {last}", samples, fixed)
+        ends[policy] = _mean(samples)
     best = max(ends, key=lambda policy: ends[policy])
     share = _mean([run.totals[-last:] for run in learned]) / ends[best]
     print(f"{name}: share of the best fixed policy ({best}), last {last}: {share:.2f}", flush=True)
+
+
+def _print_line(label: str, samples: Sequence[Sequence[float]], runs: Sequence[Lived]) -> None:
+    low, high = interval(samples)
+    total, rate = sum(run.goals for run in runs), statistics.fmean(run.rate for run in runs)
+    goals = f"goals reached {total}, {rate:.2f} per 100 cycles"
+    print(f"{label}: {_mean(samples):+.3f} [{low:+.3f}, {high:+.3f}]; {goals}", flush=True)
 
 
 def _mean(samples: Sequence[Sequence[float]]) -> float:

@@ -15,6 +15,8 @@ from pathlib import Path
 DIRECTORY = "/"
 """The current directory of every child: it always exists, and no agent may write there."""
 
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The bandit's matrices are small: a second thread of numpy's would only spin, and take a core from the rest."""
 _OF_SETTINGS = "CONCH_"
 _SECRET = re.compile(r"(^|_)(API_?KEYS?|KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)", re.I)
 """Names of variables that usually hold secrets."""

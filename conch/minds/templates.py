@@ -297,10 +297,9 @@ def _correct(slots: TemplateSlots) -> TemplateCall | None:
 def _reply(message: str | None) -> TemplateCall | None:
     if message is None:
         return None
-    heard = " ".join(WORD.findall(message)[:8])
-    return TemplateCall(
-        "reply", {"text": f"I am a reflex, not a language model: I heard “{heard}” and cannot say more to it."}
-    )
+    words = " ".join(WORD.findall(message)[:8])
+    heard = f"I heard “{words}”" if words else "I have your message"
+    return TemplateCall("reply", {"text": f"I am a reflex, not a language model: {heard} and cannot say more to it."})
 
 
 TEMPLATES: tuple[CallTemplate, ...] = (

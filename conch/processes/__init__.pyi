@@ -6,6 +6,9 @@ from .child import ChildProcessLink as ChildProcessLink
 from .child import innermost as innermost
 from .child import run_child as run_child
 from .child import run_loop as run_loop
+from .forked import ForkedModule as ForkedModule
+from .forked import ForkedProcess as ForkedProcess
+from .forked import forked as forked
 from .leftovers import end_stale_sandboxes as end_stale_sandboxes
 from .line import decode_line as decode_line
 from .messages import ConsumerBroke as ConsumerBroke

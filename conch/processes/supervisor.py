@@ -23,8 +23,9 @@ from conch.errors import BusError, BusUnreachableError, ConchError, ContractErro
 from conch.log import get_logger
 from conch.processes import messages
 from conch.processes.child import HEARTBEAT_SECONDS
+from conch.processes.forked import ForkedProcess
 from conch.processes.silence import LOOK_SECONDS, Unresponsiveness, is_stopped
-from conch.python_child import DIRECTORY, environment, python_command
+from conch.python_child import DIRECTORY, ONE_THREAD, environment, python_command
 from conch.retry import MOST_RESTARTS, PROCESS, Restarts
 from conch.tasks import background, cancel_and_wait
 
@@ -32,8 +33,6 @@ log = get_logger(__name__)
 
 SERVER = "nats-server"
 """Name of the embedded server among the processes of a run."""
-_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""The bandit's matrices are small: a second thread of numpy's would only spin, and take a core from the rest."""
 UNDONE = 1
 """Exit status for a child that ended with status 0 again and again, and never reported that its work is done."""
 GRACE_SECONDS = 15.0
@@ -165,32 +164,42 @@ class ChildProcess:
         lasts: bool = True,
         nice: int = 0,
         secrets: bool = True,
+        first: ForkedProcess | None = None,
     ) -> None:
-        """`lasts`: whether it ends only when it is asked to; then it is started again also after a normal exit, as by
-        SIGTERM. `nice`: its niceness where the processor is scarce (nice(2), 0..19). `secrets`: whether it has
-        variables that look like secrets; no child has those of the settings, which its spec contains. `tell` takes a
-        sentence for a person: that it does not respond, and that it does again."""
+        """`first`: its first process, where that was forked already. `lasts`: whether it ends only when it is asked to;
+        then it is started again also after a normal exit, as by SIGTERM. `nice`: its niceness where the processor is
+        scarce (nice(2), 0..19). `secrets`: whether it has variables that look like secrets; no child has those of the
+        settings, which its spec contains. `tell` takes a sentence for a person: that it does not respond, and that it
+        does again."""
         self.watched = watched
         self._tell = tell
         self._lasts, self._nice, self._secrets = lasts, nice, secrets
         self._module, self._hear, self._changed = module, hear, changed
-        self._process: asyncio.subprocess.Process | None = None
+        self._first = first
+        self._process: asyncio.subprocess.Process | ForkedProcess | None = None
         self.fatal: tuple[str, int] | None = None
         """Why it cannot go on, and the run's exit code for that."""
         self._has_spec = self._ending = self._finishing = self._is_done = False
 
     async def begin(self) -> None:
         """Start it without its spec: it imports meanwhile."""
-        self._process = await asyncio.create_subprocess_exec(
+        if self._first is not None:
+            self._process, self._first = self._first, None
+            await self._process.connect(LINE_BYTES)
+        else:
+            self._process = await self._started()
+        self.watched.pid, self._has_spec, self._is_done = self._process.pid, False, False
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
             *python_command(self._module),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             preexec_fn=partial(_as_child, self._nice),
-            env=_ONE_THREAD | environment(secrets=self._secrets),
+            env=ONE_THREAD | environment(secrets=self._secrets),
             cwd=DIRECTORY,
             limit=LINE_BYTES,
         )
-        self.watched.pid, self._has_spec, self._is_done = self._process.pid, False, False
 
     async def live(self, spec: Callable[[], Awaitable[messages.ChildStart]]) -> int:
         """Give it its spec and keep it alive until it ends by itself or cannot go on. Returns 0 where its work is done:

@@ -14,7 +14,8 @@ def test_a_person_who_waits_is_given_the_answer(house: House) -> None:
     house.begin(interval=0.1).recorded(1)
 
     answer = house.conch("tell", "What did you find?", "--wait", "30")
-    told = json.loads(house.conch("tell", "And now?", "--wait", "0.01", "--json"))
+    house.conch("pause")
+    told = json.loads(house.conch("tell", "And now?", "--wait", "0.1", "--json"))
 
     assert "language model" in answer
     assert told["running"] is True

@@ -15,10 +15,11 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON
 from conch.cli.run.agents import names_of
-from conch.cli.run.tree import ProcessTree
+from conch.cli.run.tree import ProcessTree, first_children
 from conch.config import chosen_file
 from conch.errors import UsageError
 from conch.log import get_logger
+from conch.processes import forked
 from conch.telemetry import configure
 from conch.trusted import refuse_writable, without_writable_programs
 
@@ -78,7 +79,7 @@ def run(
     refuse_writable(home, settings, chosen_file(common.config, home), files)
     os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
     skipped = _skipped(without or ())
-    with home.owned():
+    with forked(first_children(settings, skipped)) as forks, home.owned():
         configure(settings.log, home.logs / "run.log", process="run")
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)
@@ -92,6 +93,7 @@ def run(
             skipped,
             reloads=reload,
             as_json=common.json,
+            forks=forks,
         )
         try:
             asyncio.run(running.live(common))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import signal
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, Final
 
 from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
@@ -34,7 +34,7 @@ from conch.cli.run.specs import ChildSpecs
 from conch.cli.run.state import RunState
 from conch.cli.run.summary import all_told
 from conch.config import Settings
-from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, together
+from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home
 from conch.processes import (
@@ -42,6 +42,8 @@ from conch.processes import (
     SILENT_SECONDS,
     ChildProcess,
     ChildRecord,
+    ForkedModule,
+    ForkedProcess,
     Responsiveness,
     end_stale_sandboxes,
     ended,
@@ -56,6 +58,17 @@ from conch.values import in_force
 
 PAGE_NICE = 5
 """The dashboard's niceness against agents and consumers: a third of the processor where all want it."""
+AGENT: Final = "agent"
+AGENT_MODULE: Final = "conch.cycle.hosting.process"
+CONSUMER_MODULE: Final = "conch.consumer.process"
+
+
+def first_children(settings: Settings, skipped: Set[str]) -> dict[str, ForkedModule]:
+    """The children that a run forks before it begins, by name: those that run no code of plug-ins."""
+    children = {AGENT: ForkedModule(AGENT_MODULE), CONSUMERS: ForkedModule(CONSUMER_MODULE)}
+    if PAGE in wanted_builtin(settings, skipped):
+        children[PAGE] = ForkedModule(CONSUMER_MODULE, nice=PAGE_NICE)
+    return children
 
 
 class ProcessTree:
@@ -72,8 +85,10 @@ class ProcessTree:
         *,
         reloads: bool,
         as_json: bool,
+        forks: Mapping[str, ForkedProcess],
     ) -> None:
-        self._rules = rules
+        """`forks`: the first processes of children, by name (`first_children`)."""
+        self._rules, self._forks = rules, forks
         self._state = RunState(home, settings, list(agents), cycles, skipped, reloads, alone=len(agents) == 1)
         self._stop = asyncio.Event()
         self._run_output = RunOutput(self._stop, agents, as_json=as_json)
@@ -88,8 +103,8 @@ class ProcessTree:
         state.common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
-        agent = self._child("agent", "conch.cycle.hosting.process", lasts=False)
-        consumers = self._child(CONSUMERS, "conch.consumer.process")
+        agent = self._child(AGENT, AGENT_MODULE, lasts=False)
+        consumers = self._child(CONSUMERS, CONSUMER_MODULE)
         server: EmbeddedServer | None = None
         tasks = OwnedTasks()
         try:
@@ -283,6 +298,7 @@ class ProcessTree:
             lasts=lasts,
             nice=nice,
             secrets=secrets,
+            first=self._forks.get(name) if secrets else None,
         )
         self._state.children.append(child)
         return child
@@ -290,17 +306,13 @@ class ProcessTree:
     def _plugins(self) -> list[tuple[ConsumerInfo, ChildProcess]]:
         """Plug-in consumers, each in a process of its own."""
         return [
-            (plugin, self._child(plugin.name, "conch.consumer.process", secrets=False))
+            (plugin, self._child(plugin.name, CONSUMER_MODULE, secrets=False))
             for plugin in self._state.wanted_plugins()
         ]
 
     def _pages(self) -> list[ChildProcess]:
         """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
-        return (
-            [self._child(PAGE, "conch.consumer.process", nice=PAGE_NICE)]
-            if PAGE in self._state.wanted_builtin()
-            else []
-        )
+        return [self._child(PAGE, CONSUMER_MODULE, nice=PAGE_NICE)] if PAGE in self._state.wanted_builtin() else []
 
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""

@@ -12,7 +12,8 @@ from typing import Final
 from urllib.parse import quote
 
 from conch.errors import NoStoreError, StoreError
-from conch.experience.schema import MIGRATED_BY, SCHEMA_VERSION, TABLES
+from conch.experience import packing
+from conch.experience.schema import MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
 
 APPLICATION_ID: Final = 0x434E4358
 """`CNCX` in the file's header: an experience store of ours, not anybody's database."""
@@ -140,9 +141,11 @@ def _index(path: Path) -> Path:
 
 def _connect(path: Path | str, mode: str, timeout: float) -> _Connection:
     where = MEMORY if path == MEMORY else f"file:{quote(str(Path(path).absolute()))}?mode={mode}"
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         where, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, factory=_Connection
     )
+    packing.register(connection)
+    return connection
 
 
 class _Connection(sqlite3.Connection):
@@ -167,7 +170,8 @@ class _Connection(sqlite3.Connection):
 
 
 def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
-    """The file's schema version: SCHEMA_VERSION, or 0 for an empty file. Raises StoreError for any other file."""
+    """The file's schema version: OPENED_SINCE to SCHEMA_VERSION, or 0 for an empty file. Raises StoreError for any
+    other file."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -178,7 +182,7 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
             f"The experience store {path} was written by a newer Conch (schema {version}, this one knows "
             f"{SCHEMA_VERSION}): use that version."
         )
-    if 0 < version < SCHEMA_VERSION:
+    if 0 < version < OPENED_SINCE:
         raise StoreError(
             f"The experience store {path} was written by an older Conch (schema {version}, this one knows "
             f"{SCHEMA_VERSION}): open it once with {MIGRATED_BY}, which migrates it."
@@ -187,12 +191,15 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    """Make the tables in an empty file: all or none, a kill in between leaves the file empty. Twice is once."""
+    """Make the tables in an empty file: all or none, a kill in between leaves the file empty. Twice is once. A file of
+    the schema before gets the present one's number: it differs in its rows alone, of which the old ones stay."""
     with transaction(connection):
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
             for table in TABLES:
                 connection.execute(table)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        if version < SCHEMA_VERSION:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

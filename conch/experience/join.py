@@ -36,10 +36,10 @@ _PUT_WEIGHTS: Final = "INSERT INTO weights (agent, seq, body) VALUES (?, ?, ?) O
 _MOVE_EXPERIENCE: Final = """
     UPDATE experiences SET seq = ?, agent = ?, cycle = ?, outcome = ?, kind = ?, tool = ?, skill = ?, valid = ?,
     acted = ? WHERE act = ?"""
-_ACT: Final = "SELECT seq, started, due, body FROM acts WHERE act = ?"
+_ACT: Final = "SELECT seq, started, due, unpacked(body) FROM acts WHERE act = ?"
 _SCORES: Final = """
     SELECT seq, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act = ?"""
-_VERDICT: Final = "SELECT revision, verdict FROM experiences WHERE act = ?"
+_VERDICT: Final = "SELECT revision, unpacked(verdict) FROM experiences WHERE act = ?"
 _IN_FORCE: Final = "SELECT seq, body FROM weights WHERE agent = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
 _NEXT_IN_FORCE: Final = "SELECT min(seq) FROM weights WHERE agent = ? AND seq >= ?"
 _GOVERNED: Final = """

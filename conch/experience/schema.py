@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
+OPENED_SINCE: Final = 4
+"""The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
+from before stay as they are."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
-"""The last version that opens a store of an older schema, and rewrites it as one of SCHEMA_VERSION."""
+"""The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 
 # Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
 # `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.

@@ -26,6 +26,8 @@ class _InsertStatement(NamedTuple):
     head: str
     columns: int
     tail: str
+    packs: bool = False
+    """Whether the last value is an event's body, to be packed."""
 
 
 # A fact that is there already stays, unless this one stands earlier in the stream: then any order of applying them
@@ -37,6 +39,7 @@ _ACT: Final = _InsertStatement(
     8,
     "ON CONFLICT DO UPDATE SET seq = excluded.seq, agent = excluded.agent, cycle = excluded.cycle, "
     f"due = excluded.due, body = excluded.body {_EARLIER}",
+    packs=True,
 )
 _SCORE: Final = _InsertStatement(
     "INSERT INTO scores (act, scorer, version, component, seq, status, value, low, high, explanation) VALUES",
@@ -48,16 +51,19 @@ _CONTEXT: Final = _InsertStatement(
     "INSERT INTO contexts (act, kind, seq, body) VALUES",
     4,
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
+    packs=True,
 )
 _NEEDS: Final = _InsertStatement(
     "INSERT INTO needs (act, id, seq, agent, body) VALUES",
     5,
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
+    packs=True,
 )
 _MARK: Final = _InsertStatement(
     "INSERT INTO marks (agent, sequence, id, hash, seq, act, body) VALUES",
     7,
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
+    packs=True,
 )
 _EXPERIENCE: Final = _InsertStatement(
     "INSERT INTO experiences (act, seq, agent, cycle, outcome, kind, tool, skill, valid, acted, revision, "
@@ -65,6 +71,7 @@ _EXPERIENCE: Final = _InsertStatement(
     17,
     "ON CONFLICT DO UPDATE SET revision = excluded.revision, recorded = excluded.recorded, need = excluded.need, "
     "total = excluded.total, coverage = excluded.coverage, complete = excluded.complete, verdict = excluded.verdict",
+    packs=True,
 )
 _SAY: Final = _InsertStatement(
     "INSERT INTO outbox (id, body) VALUES", 2, "ON CONFLICT DO UPDATE SET body = excluded.body"
@@ -108,7 +115,7 @@ def _insert(db: sqlite3.Connection, put: _InsertStatement, rows: Sequence[Row]) 
 
 @cache
 def _insertion(put: _InsertStatement, rows: int) -> str:
-    row = f"({marks(put.columns)})"
+    row = f"({marks(put.columns - 1)}, packed(?))" if put.packs else f"({marks(put.columns)})"
     return f"{put.head} {', '.join([row] * rows)} {put.tail}"
 
 

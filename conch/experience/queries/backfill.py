@@ -21,8 +21,8 @@ _ALL: Final = "FROM acts a WHERE a.agent = :agent AND a.seq > :after AND a.seq <
 _WANTED: Final = "+a.cycle >= :cycle AND a.started >= :since AND "
 _COUNTED: Final = f"SELECT count(*), coalesce(sum({_UNSCORED}), 0) {_FROM}"
 _LAST: Final = "SELECT coalesce(max(seq), 0) FROM acts WHERE agent = ?"
-_PAGES: Final = f"SELECT a.seq, 1, a.body {_FROM} AND {_UNSCORED} ORDER BY a.seq LIMIT :most"
-_WHOLE_PAGES: Final = f"SELECT a.seq, {_WANTED}{_UNSCORED}, a.body {_ALL} ORDER BY a.seq LIMIT :most"
+_PAGES: Final = f"SELECT a.seq, 1, unpacked(a.body) {_FROM} AND {_UNSCORED} ORDER BY a.seq LIMIT :most"
+_WHOLE_PAGES: Final = f"SELECT a.seq, {_WANTED}{_UNSCORED}, unpacked(a.body) {_ALL} ORDER BY a.seq LIMIT :most"
 _VERSIONS: Final = """
     SELECT version FROM scores WHERE act = (SELECT act FROM actions WHERE action_id = ?)
     AND scorer = ? AND component = ?"""

@@ -32,10 +32,10 @@ _ACTS: Final = """
 _SCORE_SETS: Final = """
     SELECT DISTINCT action_id, scorer FROM scores JOIN acts USING (act) WHERE agent = ? ORDER BY cycle, scorer"""
 _MARKS: Final = """
-    SELECT agent, id, hash, sequence, seq, body FROM marks
+    SELECT agent, id, hash, sequence, seq, unpacked(body) FROM marks
     WHERE agent = ? AND (sequence, id, hash) > (?, ?, ?) ORDER BY sequence, id, hash LIMIT ?"""
 _MARKS_OF: Final = """
-    SELECT agent, id, hash, sequence, seq, body FROM marks
+    SELECT agent, id, hash, sequence, seq, unpacked(body) FROM marks
     WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND +agent = ?"""
 _REVISIONS: Final = """
     SELECT action_id, revision, experiences.cycle, act FROM experiences JOIN acts USING (act)
@@ -44,12 +44,12 @@ _OPEN: Final = """
     SELECT action_id FROM acts LEFT JOIN experiences USING (act)
     WHERE acts.agent = ? AND (due IS NOT NULL OR experiences.act IS NULL)"""
 _NUMBERS: Final = "SELECT act, action_id FROM actions WHERE action_id IN"
-_ACT_ROWS: Final = "SELECT act, body, seq, action_id, agent, cycle FROM acts WHERE act IN"
+_ACT_ROWS: Final = "SELECT act, unpacked(body), seq, action_id, agent, cycle FROM acts WHERE act IN"
 _SCORE_ROWS: Final = """
     SELECT act, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act IN"""
-_NEEDS_ROWS: Final = "SELECT act, id, agent, body FROM needs WHERE act IN"
+_NEEDS_ROWS: Final = "SELECT act, id, agent, unpacked(body) FROM needs WHERE act IN"
 _EXPERIENCE_ROWS: Final = """
-    SELECT act, verdict, revision, total, coverage, complete,
+    SELECT act, unpacked(verdict), revision, total, coverage, complete,
            need, seq, agent, cycle, outcome, kind, tool, skill, valid, acted FROM experiences WHERE act IN"""
 _MARK_ROWS: Final = "SELECT act, id FROM marks WHERE act IN"
 _REMOVED: Final = "SELECT first_cycle, last_cycle FROM removals WHERE agent = ?"
@@ -143,7 +143,9 @@ class SqliteChain:
 
     def _agentuid(self, agent: str) -> str | None:
         """The agent's UUID, from the first of its acts that can be read; None where none of the oldest can."""
-        for (body,) in self._file.rows("SELECT body FROM acts WHERE agent = ? ORDER BY cycle LIMIT 100", agent):
+        for (body,) in self._file.rows(
+            "SELECT unpacked(body) FROM acts WHERE agent = ? ORDER BY cycle LIMIT 100", agent
+        ):
             with suppress(ContractViolationError):
                 return decode(body).agentuid
         return None

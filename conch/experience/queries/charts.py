@@ -23,22 +23,22 @@ from conch_schemas import NeedsChanged, WeightsSet
 
 _POINTS: Final = """
     SELECT e.cycle, e.seq, e.acted, e.outcome, e.kind, e.tool, e.skill, e.valid, e.total, e.coverage, e.complete,
-    e.revision, e.verdict, (SELECT body FROM needs n WHERE n.act = e.act ORDER BY n.seq LIMIT 1)
+    e.revision, unpacked(e.verdict), (SELECT unpacked(body) FROM needs n WHERE n.act = e.act ORDER BY n.seq LIMIT 1)
     FROM experiences e WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
-_CHECKS: Final = "SELECT cycle, body FROM acts WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
+_CHECKS: Final = "SELECT cycle, unpacked(body) FROM acts WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
 _ACTED: Final = """
-    SELECT e.cycle, a.body, e.total FROM experiences e JOIN acts a ON a.act = e.act
+    SELECT e.cycle, unpacked(a.body), e.total FROM experiences e JOIN acts a ON a.act = e.act
     WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _TALLY: Final = """
     SELECT outcome, kind, tool, skill, need, count(*) FROM (
         SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?)
     GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3, 4, 5"""
 _FIGURES: Final = "SELECT outcome, total, coverage, complete FROM experiences"
-_VERDICTS: Final = "SELECT verdict FROM experiences"
+_VERDICTS: Final = "SELECT unpacked(verdict) FROM experiences"
 _OF_ONE: Final = "WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
 _OF_ALL: Final = "ORDER BY seq DESC LIMIT ?"
 _WEIGHTS: Final = "SELECT body FROM weights WHERE agent = ? ORDER BY seq"
-_NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
+_NEEDS: Final = "SELECT unpacked(body) FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 
 
 class SqliteCharts:

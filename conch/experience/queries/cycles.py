@@ -31,7 +31,8 @@ _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
 """What is in the body of a row of context, by its kind."""
 
 _EXPERIENCE: Final = """
-    SELECT e.act, e.seq, e.revision, e.recorded, e.verdict, a.body FROM experiences e JOIN acts a ON a.act = e.act """
+    SELECT e.act, e.seq, e.revision, e.recorded, unpacked(e.verdict), unpacked(a.body)
+    FROM experiences e JOIN acts a ON a.act = e.act """
 _ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle = ? ORDER BY e.seq DESC LIMIT 1"
 _OF_ACT: Final = _EXPERIENCE + "WHERE e.act = ?"
 _LAST_OF_ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
@@ -46,17 +47,18 @@ _NTH_OF_ONE: Final = "SELECT cycle, seq FROM experiences WHERE agent = ? ORDER B
 _NTH_OF_ALL: Final = "SELECT 0, seq FROM experiences ORDER BY seq DESC LIMIT 1 OFFSET ?"
 _WALK: Final = 100
 """Experiences of a walk that are read at one time."""
-_ACT: Final = "SELECT body FROM acts WHERE agent = ? AND cycle = ? ORDER BY seq DESC LIMIT 1"
+_ACT: Final = "SELECT unpacked(body) FROM acts WHERE agent = ? AND cycle = ? ORDER BY seq DESC LIMIT 1"
 _CYCLE: Final = "SELECT cycle FROM acts WHERE act = (SELECT act FROM actions WHERE action_id = ?)"
 _PROMPT: Final = """
-    SELECT body FROM contexts WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
+    SELECT unpacked(body) FROM contexts
+    WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
 _NEXT_AGENT: Final = "SELECT agent FROM acts WHERE agent > ? ORDER BY agent LIMIT 1"
 _NEAREST: Final = """
     SELECT (SELECT max(cycle) FROM experiences WHERE agent = ? AND cycle < ?),
            (SELECT min(cycle) FROM experiences WHERE agent = ? AND cycle > ?)"""
 _WORDS: Final = """
-    SELECT e.act, e.cycle, e.seq, CAST(a.body AS BLOB),
-    (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'thought')
+    SELECT e.act, e.cycle, e.seq, CAST(unpacked(a.body) AS BLOB),
+    (SELECT unpacked(body) FROM contexts c WHERE c.act = e.act AND c.kind = 'thought')
     FROM experiences e JOIN acts a ON a.act = e.act WHERE """
 _WORD: Final = re.compile(r"[a-z0-9]+")
 _UNSAID: Final = b" invalid"
@@ -65,7 +67,7 @@ _PAGE: Final = 500
 """Cycles whose words are looked through at a time."""
 _AWAITED: Final = "SELECT count(*) FROM acts WHERE due IS NOT NULL AND +started <= ?"
 _AWAITED_FIRST: Final = """
-    SELECT a.act, a.body,
+    SELECT a.act, unpacked(a.body),
     (SELECT body FROM weights w WHERE w.agent = a.agent AND w.seq < a.seq ORDER BY w.seq DESC LIMIT 1)
     FROM acts a WHERE a.due IS NOT NULL AND +a.started <= ? ORDER BY a.due LIMIT 100"""
 _SCORED: Final = "SELECT component, scorer FROM scores WHERE act = ?"
@@ -217,10 +219,10 @@ def agents_that_acted(file: OpenStore) -> tuple[str, ...]:
 
 def fill_context(file: OpenStore, case: JoinCase) -> JoinCase:
     """The case with its context from the rows."""
-    for kind, seq, body in file.rows("SELECT kind, seq, body FROM contexts WHERE act = ?", case.number):
+    for kind, seq, body in file.rows("SELECT kind, seq, unpacked(body) FROM contexts WHERE act = ?", case.number):
         case.contexts[kind] = (seq, _CONTEXTS[kind](body))
         case.size += len(body)
-    for name, seq, body in file.rows("SELECT id, seq, body FROM needs WHERE act = ?", case.number):
+    for name, seq, body in file.rows("SELECT id, seq, unpacked(body) FROM needs WHERE act = ?", case.number):
         case.needs[name] = (seq, stored_event(NeedsChanged, body))
         case.size += len(body)
     return case

@@ -40,13 +40,16 @@ _LAST_OF_PORTION: Final = """
         SELECT cycle FROM acts WHERE agent = ? AND cycle < ? GROUP BY cycle ORDER BY cycle LIMIT ?)"""
 _ACTS: Final = """
     SELECT act, action_id, seq, cycle, started, due FROM acts WHERE agent = ? AND cycle <= ? ORDER BY cycle"""
-_EXPERIENCES: Final = "SELECT seq, cycle, outcome, total, coverage, complete, verdict FROM experiences WHERE act IN"
+_EXPERIENCES: Final = (
+    "SELECT seq, cycle, outcome, total, coverage, complete, unpacked(verdict) FROM experiences WHERE act IN"
+)
 _SCORES: Final = "SELECT component, scorer, version, low, high FROM scores WHERE act IN"
 _FIRST_MARK_KEPT: Final = """
     SELECT min(sequence) FROM marks WHERE act IN (
         SELECT act FROM acts WHERE agent = ? ORDER BY cycle, action_id LIMIT ?) AND +agent = ?"""
 _PREFIX: Final = """
-    SELECT sequence, id, hash, body FROM marks WHERE agent = ? AND sequence < ? ORDER BY sequence, id, hash LIMIT ?"""
+    SELECT sequence, id, hash, unpacked(body) FROM marks WHERE agent = ? AND sequence < ?
+    ORDER BY sequence, id, hash LIMIT ?"""
 _REMOVED_MARK: Final = """
     SELECT last_mark, hash FROM removals WHERE agent = ? AND last_mark IS NOT NULL ORDER BY last_mark DESC LIMIT 1"""
 _DELETIONS: Final = (

@@ -1,0 +1,56 @@
+"""Compression of stored events: Zstandard with a dictionary of the words and fields that events repeat.
+
+In SQL, `packed(body)` is what is written and `unpacked(column)` what is read. A row from before, or one that was
+written by hand, is plain JSON: `unpacked` returns it as it is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import zstandard
+
+DICTIONARY: Final = Path(__file__).with_name("bodies-1.dict")
+"""Trained with `zstandard.train_dictionary` on the bodies of two runs, some 1,700 cycles. Every store needs it: it is
+never changed; a better one would be a second file, as each frame names its dictionary."""
+LEVEL: Final = 3
+"""An act of 3.5 KB takes 0.6 KB and 9 µs, and 4 µs back; level 1 saves a microsecond and costs a tenth more room."""
+LARGEST: Final = 16 * 1024 * 1024
+"""Bytes of an unpacked body: sixteen times the largest event."""
+Value = bytes | str | int | float | None
+_FRAME: Final = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a Zstandard frame (RFC 8878); JSON begins otherwise."""
+_TEXT: Final = b"\x00"
+"""Before the frame of a value that is TEXT, so that it is TEXT again."""
+
+
+def register(connection: sqlite3.Connection) -> None:
+    """Define `packed` and `unpacked` for the statements of this connection. The compressor and the decompressor are its
+    own: neither may be used by two threads at once, and SQLite executes one statement of a connection at a time."""
+    dictionary = _dictionary()
+    compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=dictionary, write_checksum=True)
+    decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
+
+    def packed(body: bytes | str) -> bytes:
+        return compressor.compress(body) if isinstance(body, bytes) else _TEXT + compressor.compress(body.encode())
+
+    def unpacked(body: Value) -> Value:
+        if not isinstance(body, bytes) or not body.startswith((_FRAME, _TEXT + _FRAME)):
+            return body
+        is_text = body.startswith(_TEXT)
+        frame = body[len(_TEXT) :] if is_text else body
+        if zstandard.frame_content_size(frame) > LARGEST:
+            raise ValueError("a packed body is larger than any event")
+        found = decompressor.decompress(frame, max_output_size=LARGEST)
+        return found.decode() if is_text else found
+
+    connection.create_function("packed", 1, packed, deterministic=True)
+    connection.create_function("unpacked", 1, unpacked, deterministic=True)
+
+
+@cache
+def _dictionary() -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(DICTIONARY.read_bytes())

@@ -14,6 +14,7 @@ from conch.cycle.state.recover import RecoveredAgent, refuse_stranger, take
 from conch.errors import BusError, FencedError
 from conch.log import get_logger
 from conch_schemas import (
+    ActionTaken,
     ContractViolationError,
     Event,
     action_id,
@@ -87,7 +88,8 @@ class AgentPublisher:
             stored = await self._bus.publish(subject_of(event), data, id=event.id)
         if stored.duplicate:
             await self._agree(event, stored.seq)
-        log.info(event.TYPE, cycle=event.cycle, seq=stored.seq)
+        note = log.info if isinstance(event, ActionTaken) else log.debug  # a line an act: the stream has the rest
+        note(event.TYPE, cycle=event.cycle, seq=stored.seq)
         self._at.memory = remember(self._at.memory, event)
 
     def heard(self, arrived: ReceivedEvent) -> None:

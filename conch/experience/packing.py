@@ -1,7 +1,8 @@
 """Compression of stored events: Zstandard with a dictionary of the words and fields that events repeat.
 
 In SQL, `packed(body)` is what is written and `unpacked(column)` what is read. A row from before, or one that was
-written by hand, is plain JSON: `unpacked` returns it as it is.
+written by hand, is plain JSON: `unpacked` returns it as it is. So it does with a damaged one, which is no JSON: whoever
+reads the row finds it damaged, and the other rows are read.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ def register(connection: sqlite3.Connection) -> None:
             return body
         is_text = body.startswith(_TEXT)
         frame = body[len(_TEXT) :] if is_text else body
-        if zstandard.frame_content_size(frame) > LARGEST:
-            raise ValueError("a packed body is larger than any event")
-        found = decompressor.decompress(frame, max_output_size=LARGEST)
-        return found.decode() if is_text else found
+        try:
+            if zstandard.frame_content_size(frame) > LARGEST:
+                return body
+            found = decompressor.decompress(frame, max_output_size=LARGEST)
+            return found.decode() if is_text else found
+        except (zstandard.ZstdError, UnicodeDecodeError):
+            return body
 
     connection.create_function("packed", 1, packed, deterministic=True)
     connection.create_function("unpacked", 1, unpacked, deterministic=True)

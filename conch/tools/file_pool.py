@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Protocol
 
-OPEN = 64
-"""Files that a pool keeps open."""
+OPEN = 256
+"""Files that a pool keeps open at most. Agents act in turn: with more of them, every act opens a file, 1 ms."""
+SHARE = 12
+"""Descriptors of this process to one file of a pool: a file of SQLite takes three, there are two pools, and as much is
+left to the rest."""
+
+
+def most_open() -> int:
+    """Files that a pool may keep open under the limit of descriptors of this process."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN if soft == resource.RLIM_INFINITY else max(2, min(OPEN, soft // SHARE))
 
 
 class PooledFile(Protocol):
@@ -17,10 +27,10 @@ class PooledFile(Protocol):
 
 
 class FilePool:
-    """Files of many agents; the `most` recently used ones are open. A file of SQLite takes three descriptors."""
+    """Files of many agents; the `most` recently used ones are open; without a number, as many as `most_open` says."""
 
-    def __init__(self, most: int = OPEN) -> None:
-        self._most = most
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most_open() if most is None else most
         self._open: dict[PooledFile, None] = {}
 
     def used(self, file: PooledFile) -> None:

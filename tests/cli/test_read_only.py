@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 CONCH = Path(sys.executable).with_name("conch")
 LEFT_BY_A_KILL = """
 import os, sqlite3, sys
+from conch.experience import packing
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
+packing.register(db)
 db.execute("PRAGMA wal_autocheckpoint = 0")
 db.execute(sys.argv[2])
 os._exit(0)
@@ -73,7 +75,7 @@ def test_a_read_only_home_can_be_read(command: str, says: str, filled: Life, rea
 
 def test_what_a_killed_run_left_in_the_log_counts(filled: Life, home: Home, reads: Reads) -> None:
     """The write-ahead log is read although its index cannot be made beside it."""
-    leave(home, "UPDATE marks SET body = CAST(replace(body, 'Outcome', 'Income') AS BLOB) WHERE sequence = 4")
+    leave(home, "UPDATE marks SET body = replace(CAST(unpacked(body) AS TEXT), 'Outcome', 'Income') WHERE sequence = 4")
 
     found = reads("mark", "verify")
 
@@ -89,7 +91,7 @@ def test_a_store_of_an_older_version_is_named(filled: Life, home: Home, reads: R
     found = reads("status")
 
     assert found.returncode == 1
-    assert "was written by an older Conch (schema 3, this one knows 4)" in found.stderr
+    assert "was written by an older Conch (schema 3, this one knows 5)" in found.stderr
     assert "which migrates it" in found.stderr
     assert found.stderr.count("\n") == 1
 

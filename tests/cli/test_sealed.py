@@ -15,7 +15,7 @@ import pytest
 from conch.cli import mark
 from conch.cli.common import CommonOptions
 from conch.errors import CheckError, UsageError
-from conch.experience import RetentionLimits, SqliteStore
+from conch.experience import RetentionLimits, SqliteStore, packing
 from conch.experience.queries import prune
 from conch.home import Home
 from conch.witness import GENESIS, CheckpointFile, SignedHead, Signer, key_file, mark_hash, public_key, signing_key
@@ -37,7 +37,8 @@ SECOND = "act = (SELECT act FROM acts WHERE cycle = 1)"
 def swapped(table: str, column: str, old: str, new: str) -> str:
     """The statement that replaces one word in a row of the second act."""
     return (
-        f"UPDATE {table} SET {column} = CAST(replace(CAST({column} AS TEXT), '{old}', '{new}') AS BLOB) WHERE {SECOND}"
+        f"UPDATE {table} SET {column} = CAST(replace(CAST(unpacked({column}) AS TEXT), '{old}', '{new}') AS BLOB) "
+        f"WHERE {SECOND}"
     )
 
 
@@ -109,14 +110,15 @@ async def test_what_was_sealed_and_is_not_so_any_more_is_named(
 async def test_one_byte_of_any_sealed_body_is_found(
     filled: Life, home: Home, common: CommonOptions, printed: Printed
 ) -> None:
-    """Every 97th byte of the act, the verdict and the mark, one at a time."""
-    for table, column, where in (
-        ("acts", "body", SECOND),
-        ("experiences", "verdict", SECOND),
-        ("marks", "body", "sequence = 3"),
+    """Every 97th byte of the act, the verdict and the mark, one at a time, as it is packed and as it was before."""
+    for table, column, where, read in (
+        *(("acts", "body", SECOND, read) for read in ("body", "unpacked(body)")),
+        *(("experiences", "verdict", SECOND, read) for read in ("verdict", "unpacked(verdict)")),
+        *(("marks", "body", "sequence = 3", read) for read in ("body", "unpacked(body)")),
     ):
         with sqlite3.connect(home.path / "store.db") as db:
-            (whole,) = db.execute(f"SELECT {column} FROM {table} WHERE {where}").fetchone()
+            packing.register(db)
+            (whole,) = db.execute(f"SELECT {read} FROM {table} WHERE {where}").fetchone()
         for at in range(0, len(whole), 97):
             altered = bytes(whole[:at]) + bytes([whole[at] ^ 1]) + bytes(whole[at + 1 :])
             with sqlite3.connect(home.path / "store.db") as db:
@@ -280,7 +282,8 @@ def rehashed(home: Home) -> None:
     """Change a word in the third mark, and make every hash of the chain anew."""
     with sqlite3.connect(home.path / "store.db") as db:
         previous = GENESIS
-        for row, body in db.execute("SELECT rowid, body FROM marks ORDER BY sequence").fetchall():
+        packing.register(db)
+        for row, body in db.execute("SELECT rowid, unpacked(body) FROM marks ORDER BY sequence").fetchall():
             one = Mark.model_validate_json(body)
             changes = {"previous": previous} | ({"reasoning": "all was well"} if one.sequence == 2 else {})
             one = one.model_copy(update=changes)

@@ -14,6 +14,7 @@ import pytest
 from conch.cli import mark
 from conch.cli.common import CommonOptions
 from conch.errors import CheckError
+from conch.experience import packing
 from conch.home import Home
 from conch_schemas import ActionTaken, subject_filter
 from tests.durables import durable
@@ -28,6 +29,7 @@ Printed = Callable[[], str]
 def change(home: Home, sql: str) -> None:
     """Tamper with the store's file."""
     db = sqlite3.connect(home.path / "store.db")
+    packing.register(db)
     with db:
         db.execute(sql)
     db.close()
@@ -47,7 +49,9 @@ def test_a_changed_row_is_exit_status_four(
     filled: Life, home: Home, conch: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     """A mark whose words were changed is named, in one document, with exit status 4."""
-    change(home, "UPDATE marks SET body = CAST(replace(body, 'Outcome', 'Income') AS BLOB) WHERE sequence = 4")
+    change(
+        home, "UPDATE marks SET body = replace(CAST(unpacked(body) AS TEXT), 'Outcome', 'Income') WHERE sequence = 4"
+    )
 
     result = conch("mark", "verify", "--json")
 

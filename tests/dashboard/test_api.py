@@ -18,7 +18,7 @@ from conch.bus import MemoryBus
 from conch.consumer.runtime.dead_letters import dead_letter, open_dead_letters, publish_dead_letter
 from conch.consumer.runtime.loop import control_of
 from conch.consumer.spec import ConsumerSpec
-from conch.experience import SqliteReader, SqliteStore
+from conch.experience import SqliteReader, SqliteStore, packing
 from conch.views.cycles import cycle_row, whole_row
 from conch_schemas import (
     ActionTaken,
@@ -147,7 +147,10 @@ async def test_needs_marks_and_rewards_are_those_of_the_store(dashboard: Dashboa
     rewards = {row["component"]: row for row in (await told(dashboard, "/rewards"))["rewards"]}
     whole = await told(dashboard, "/marks/verify")
     with closing(sqlite3.connect(dashboard.world.store)) as db, db:
-        db.execute("UPDATE marks SET body = replace(CAST(body AS TEXT), 'action', 'Action') WHERE sequence = 3")
+        packing.register(db)
+        db.execute(
+            "UPDATE marks SET body = replace(CAST(unpacked(body) AS TEXT), 'action', 'Action') WHERE sequence = 3"
+        )
     broken = await told(dashboard, "/marks/verify")
 
     assert {row["need"]: row["satisfaction"] for row in needs}.items() >= changes[-1]["after"].items()

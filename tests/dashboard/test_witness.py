@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from playwright.async_api import Page, expect
 
 from conch.consumer.group.lag import report_position
-from conch.experience import SqliteReader
+from conch.experience import SqliteReader, packing
 from conch_schemas import ActionTaken, Mark
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
@@ -67,7 +67,8 @@ async def test_a_changed_mark_is_shown_loudly_with_its_place(
 ) -> None:
     """What is wrong, a link to the mark, and its row among the others."""
     with sqlite3.connect(dashboard.world.store) as file:
-        (body,) = file.execute("SELECT body FROM marks WHERE sequence = 40").fetchone()
+        packing.register(file)
+        (body,) = file.execute("SELECT unpacked(body) FROM marks WHERE sequence = 40").fetchone()
         forged = bytes(body).replace(b'"response":"', b'"response":"forged ')
         file.execute("UPDATE marks SET body = ? WHERE sequence = 40", (forged,))
 

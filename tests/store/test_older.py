@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conch.errors import StoreError
-from conch.experience import SqliteReader, SqliteStore
-from conch.experience.schema import SCHEMA_VERSION
+from conch.experience import SqliteReader, SqliteStore, packing
+from conch.experience.schema import OPENED_SINCE, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from tests.store.conftest import Apply, Facts
+
+COLUMNS = (
+    *(("acts", "body"), ("contexts", "body"), ("needs", "body")),
+    *(("marks", "body"), ("experiences", "verdict")),
+)
+"""What is packed."""
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def store_of(tmp_path: Path, facts: Facts, shared_events: Apply) -> Callable[[in
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, SqliteReader])
-@pytest.mark.parametrize("schema", range(1, SCHEMA_VERSION))
+@pytest.mark.parametrize("schema", range(1, OPENED_SINCE))
 def test_a_store_of_an_older_schema_is_refused_as_it_is(
     kind: Any, schema: int, store_of: Callable[[int], Path]
 ) -> None:
@@ -53,8 +59,41 @@ def test_a_store_of_an_older_schema_is_refused_as_it_is(
     assert path.read_bytes() == before
 
 
+def version_of(path: Path) -> int:
+    """The schema that the file says it has."""
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def test_a_store_of_plain_rows_is_read_and_goes_on(
+    store_of: Callable[[int], Path], facts: Facts, shared_events: Apply
+) -> None:
+    """Schema 4: a reader changes nothing, a writer adds packed rows beside the plain ones."""
+    path = store_of(4)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        packing.register(db)
+        for table, column in COLUMNS:
+            db.execute(f"UPDATE {table} SET {column} = unpacked({column})")
+        plain = db.execute("SELECT body FROM acts").fetchall()
+
+    with SqliteReader(path) as reader:
+        assert [one.cycle for one in reader.cycles.last("echo", 9)] == [1]
+    assert version_of(path) == 4
+    with SqliteStore(path) as store:
+        shared_events(store, *facts.cycle(2))
+        assert [one.cycle for one in store.cycles.last("echo", 9)] == [1, 2]
+
+    assert version_of(path) == SCHEMA_VERSION
+    with closing(sqlite3.connect(path)) as db:
+        assert [bytes(body[:1]) == b"{" for (body,) in db.execute("SELECT body FROM acts ORDER BY cycle")] == [
+            True,
+            False,
+        ]
+        assert db.execute("SELECT body FROM acts ORDER BY cycle LIMIT 1").fetchall() == plain
+
+
 @pytest.mark.parametrize("kind", [SqliteStore, SqliteReader])
-def test_a_store_of_the_present_schema_opens(kind: Any, store_of: Callable[[int], Path]) -> None:
-    """The schema of homes that are in use: 4."""
-    with kind(store_of(4)) as store:
-        assert [one.cycle for one in store.cycles.last("echo", 9)] == [1]
+def test_a_store_of_a_newer_schema_is_refused(kind: Any, store_of: Callable[[int], Path]) -> None:
+    """One sentence, as its rows may mean what this version does not know."""
+    with pytest.raises(StoreError, match="was written by a newer Conch"):
+        kind(store_of(SCHEMA_VERSION + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from conch.errors import StoreError, ToolError
 from conch.tools import FilePool, Notes
+from conch.tools.file_pool import most_open
 
 
 def test_the_best_note_comes_first(notes: Notes) -> None:
@@ -105,6 +107,17 @@ def test_a_shelf_keeps_few_files_open_and_loses_nothing(tmp_path: Path) -> None:
     for number, notes in enumerate(several):
         assert notes.recall(f"number{number}", 9) == tuple(f"turn{turn} of number{number}" for turn in (2, 1, 0))
         notes.close()
+
+
+def test_a_shelf_keeps_fewer_files_open_where_a_process_may_open_few() -> None:
+    """A twelfth of the limit: a file of SQLite takes three descriptors, and there are two pools."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        for limit, most in ((48, 4), (600, 50), (4096, 256), (8, 2)):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, 8), hard))
+            assert most_open() == most
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _leads_to(descriptor: Path, directory: Path) -> bool:

@@ -27,8 +27,8 @@ log = get_logger(__name__)
 
 OPEN_FILES = 48
 """Files that each process of a run has to be able to open: with 32 the sandbox cannot be made."""
-MANY_FILES = 1024
-"""The limit of open files is raised to this, where that is allowed."""
+MANY_FILES = 4096
+"""The limit of open files is raised to this, where that is allowed: the files of many agents are open."""
 
 
 def run(

@@ -93,8 +93,8 @@ def report(name: str, chosen: argparse.Namespace) -> None:
         _print_line(f"{name}: fixed: {policy}, last {last}", samples, fixed)
         ends[policy] = _mean(samples)
     best = max(ends, key=lambda policy: ends[policy])
-    share = _mean([run.totals[-last:] for run in learned]) / ends[best]
-    print(f"{name}: share of the best fixed policy ({best}), last {last}: {share:.2f}", flush=True)
+    ahead = _mean([run.totals[-last:] for run in learned]) - ends[best]
+    print(f"{name}: learner less the best fixed policy ({best}), last {last}: {ahead:+.3f}", flush=True)
 
 
 def _print_line(label: str, samples: Sequence[Sequence[float]], runs: Sequence[Lived]) -> None:

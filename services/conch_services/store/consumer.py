@@ -41,6 +41,11 @@ Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
 
 BATCH = 2000
 """Facts to a transaction, at most."""
+CROWDED = 40
+"""Facts in a transaction that say that many agents act: some three cycles came while the one before was written."""
+LINGER_SECONDS = 0.025
+"""Time that facts are gathered for the next transaction, then. A transaction writes each page that it changes, twice,
+and an fsync, whether one row of the page is new or fifty."""
 SETTLE_SECONDS = 1.0
 """Seconds between two cleanups of the outbox, and between two reports of the position; after a crash at most this much
 is published again, under the same ids."""
@@ -155,6 +160,8 @@ class StoreService:
                 if getting.done():
                     deliveries, getting = getting.result(), None
                     await self._outbox.publish_next(await self._join(deliveries, self._applied), deliveries[-1].seq)
+                    if len(deliveries) > CROWDED:
+                        await asyncio.wait({stopped}, timeout=LINGER_SECONDS)
                 elif self._outbox.publishing is None:
                     await self._expire()
                     await self._outbox.settle()

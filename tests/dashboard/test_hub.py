@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.bus import MemoryBus, MemoryJournal, shared_subscription
-from conch_schemas import ActionTaken, encode, subject_of
+from conch.bus import Delivery, MemoryBus, MemoryJournal, ReceivedEvent, shared_subscription
+from conch_schemas import ActionTaken, GoalDropped, encode, subject_of
 from conch_services.dashboard.stream import hub as hub_module
+from conch_services.dashboard.stream.frames import frame
 from conch_services.dashboard.stream.hub import LIVE, LiveHub, PageUpdate
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ async def test_a_page_that_is_too_far_behind_is_told_how_much_it_misses(
 async def test_a_flood_reaches_a_page_as_its_newest_frames(act: MakeAct, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a page can be sent at a time: the oldest are left out, and counted."""
     monkeypatch.setattr(hub_module, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(hub_module, "MOST_READ", 5)
     hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
         for cycle in range(1, 101):
@@ -221,6 +223,27 @@ async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: Make
     assert found == [2]
 
 
+async def test_at_a_run_that_nobody_looks_at_no_event_is_decoded(act: MakeAct, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest wait as they came, as many as a page is sent at a time; the first page has their frames made."""
+    made: list[int] = []
+    monkeypatch.setattr(hub_module, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(hub_module, "frame", lambda event, seq: made.append(seq) or frame(event, seq))
+    hub = LiveHub()
+    async with MemoryBus() as bus, following(bus, hub):
+        for cycle in range(1, 21):
+            await publish(bus, act(cycle))
+        async with asyncio.timeout(30):
+            while hub.last < 20:
+                await asyncio.sleep(0)
+        before = list(made)
+        found, _ = await taken(hub.news(15), 20)
+        await taken(hub.news(15), 20)
+
+    assert (before, len(hub._ring)) == ([], 5)
+    assert found == [16, 17, 18, 19, 20]
+    assert sorted(made) == found
+
+
 async def test_a_closed_hub_ends_every_page(act: MakeAct) -> None:
     """At once, also those that wait."""
     hub = LiveHub()
@@ -239,14 +262,17 @@ async def _exhausted(news: AsyncIterator[PageUpdate]) -> None:
         pass
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30), st.integers(1, 6))
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30), st.integers(1, 6), st.integers(1, 6))
 @settings(deadline=None, max_examples=60)
-def test_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], most: int) -> None:
+def test_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], most: int, at_once: int) -> None:
     """Frames told and frames missed are together all there were, however often a page looks and the ring turns over."""
     hub = LiveHub()
     hub._epoch = "a stream"
+    hub._readers = 1
     monkey = pytest.MonkeyPatch()
-    monkey.setattr(hub_module, "MOST_FRAMES", most)
+    monkey.setattr(hub_module, "MOST_KEPT", most)
+    monkey.setattr(hub_module, "MOST_AT_ONCE", at_once)
+    dropped = GoalDropped(id="dropped", source="conch/echo/1", agent="echo", goal="g")
     told, missed, after, count = [], 0, 0, 0
 
     async def look() -> None:
@@ -261,8 +287,7 @@ def test_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], mo
         for looks, added in [*steps, (True, 0), (True, 0)]:
             for _ in range(added):
                 count += 1
-                hub._add(count, "echo", b"id: %d\ndata: {}\n\n" % count)
-                hub.last = count
+                hub._add(ReceivedEvent(Delivery(count, "", b"", 0.0), "echo", dropped))
             if looks:
                 await look()
 

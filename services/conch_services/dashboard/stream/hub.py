@@ -1,6 +1,7 @@
 """The hub of the live stream: turns events into frames once, for all open pages, each of which reads at its own pace.
 
-The newest frames are in one ring buffer. A page only has a position in it: a page that is too far behind to find its
+The newest events are in one ring buffer; a frame is made when the first page asks for it, so that a run at which nobody
+looks decodes nothing here. A page only has a position in it: a page that is too far behind to find its
 next frame there is told how many it misses, and goes on with the oldest that there is.
 """
 
@@ -9,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
-from conch.bus import SharedSubscription, decoded
+from conch.bus import ReceivedEvent, SharedSubscription, decoded
 from conch_schemas import ContractViolationError, subject_filter
 from conch_services.dashboard.stream.frames import SHOWN, frame
 
 LIVE = "live"
 """The value of `state` while events come."""
-MOST_FRAMES = 8192
-"""Frames that are kept."""
+MOST_KEPT = 8192
+"""Events that are kept while a page reads; without one, as many as a page is sent at a time."""
 MOST_AT_ONCE = 512
 """Frames that a page is sent at a time; of more, the newest."""
 MOST_READ = 4096
@@ -47,6 +48,25 @@ class PageUpdate:
     """The stream is another one than the page knew: it begins again from the events of that stream."""
 
 
+class _Shown:
+    """An event for pages: as it came, and from the first page on its frame."""
+
+    __slots__ = ("_arrived", "_frame", "agent", "seq")
+
+    def __init__(self, arrived: ReceivedEvent) -> None:
+        self.seq, self.agent = arrived.seq, arrived.agent
+        self._arrived: ReceivedEvent | None = arrived
+        self._frame = b""
+
+    def frame(self) -> bytes:
+        """Its frame; empty for what is no event: its consumers write the dead letters."""
+        if self._arrived is not None:
+            with contextlib.suppress(ContractViolationError):
+                self._frame = frame(self._arrived.event, self.seq) or b""
+            self._arrived = None
+        return self._frame
+
+
 class LiveHub:
     """The ring buffer of frames, and the task that fills it. While no bus is attached pages wait; `state` says why."""
 
@@ -58,8 +78,10 @@ class LiveHub:
         self._floor = 0
         """Nothing up to this sequence is in the ring."""
         self._epoch = ""
-        self._ring: deque[tuple[int, str, bytes]] = deque()
-        """(sequence, agent, frame), in the order of the stream."""
+        self._ring: deque[_Shown] = deque()
+        """In the order of the stream."""
+        self._readers = 0
+        """Pages that read."""
         self._shared_events: SharedSubscription | None = None
         self._filled = asyncio.Event()
         """Set when frames came for which pages have not been woken."""
@@ -87,9 +109,7 @@ class LiveHub:
                 async with shared_events.subscribe(SHOWN, after=self.last) as subscription:
                     while True:
                         for arrived in await subscription.get(BATCH):
-                            with contextlib.suppress(ContractViolationError):  # its consumers write the dead letters
-                                self._add(arrived.seq, arrived.agent, frame(arrived.event, arrived.seq))
-                            self.last = arrived.seq
+                            self._add(arrived)
                         await asyncio.sleep(0)
             finally:
                 self._shared_events = None
@@ -116,13 +136,12 @@ class LiveHub:
             self._wake()
             await asyncio.sleep(TICK_SECONDS)
 
-    def _add(self, seq: int, agent: str, made: bytes | None) -> None:
-        if made is None:
-            return
+    def _add(self, arrived: ReceivedEvent) -> None:
         self._filled.set()
-        self._ring.append((seq, agent, made))
-        if len(self._ring) > MOST_FRAMES:
-            self._floor = self._ring.popleft()[0]
+        self._ring.append(_Shown(arrived))
+        while len(self._ring) > (MOST_KEPT if self._readers else MOST_AT_ONCE):
+            self._floor = self._ring.popleft().seq
+        self.last = arrived.seq
 
     def say(self, state: str) -> None:
         """Set the state of the bus that pages show; the same state again changes nothing."""
@@ -147,6 +166,15 @@ class LiveHub:
 
         Each frame once, in the order of the stream. Something comes also when only `state` has changed.
         """
+        self._readers += 1
+        try:
+            async with contextlib.aclosing(self._updates(after, agent)) as updates:
+                async for update in updates:
+                    yield update
+        finally:
+            self._readers -= 1
+
+    async def _updates(self, after: int, agent: str | None) -> AsyncGenerator[PageUpdate]:
         state, epoch = None, self._epoch
         while not self.closed:
             tick = self._tick
@@ -170,13 +198,18 @@ class LiveHub:
 
     def _fresh(self, after: int, agent: str | None) -> PageUpdate:
         """The update for a page whose position is in the ring."""
-        found = []
-        for seq, whose, made in reversed(self._ring):
-            if seq <= after:
+        found: list[bytes] = []
+        missed = 0
+        for shown in reversed(self._ring):
+            if shown.seq <= after:
                 break
-            if agent is None or whose == agent:
+            if agent not in (None, shown.agent):
+                continue
+            if len(found) == MOST_AT_ONCE:
+                missed += 1
+            elif made := shown.frame():
                 found.append(made)
-        return _newest(found[::-1], self.last)
+        return PageUpdate(self.last, b"".join(reversed(found)), missed)
 
     async def _read_back(self, after: int, agent: str | None) -> PageUpdate:
         """Frames that the ring no longer has, from the stream: the newest MOST_READ events up to where the ring
@@ -192,8 +225,4 @@ class LiveHub:
             with contextlib.suppress(ContractViolationError):
                 if (made := frame(decoded(delivery.subject, delivery.data), delivery.seq)) is not None:
                     found.append(made)
-        return _newest(found, floor)
-
-
-def _newest(found: list[bytes], after: int) -> PageUpdate:
-    return PageUpdate(after, b"".join(found[-MOST_AT_ONCE:]), missed=max(0, len(found) - MOST_AT_ONCE))
+        return PageUpdate(floor, b"".join(found[-MOST_AT_ONCE:]), missed=max(0, len(found) - MOST_AT_ONCE))

@@ -39,8 +39,11 @@ def validate(
 ) -> None:
     """Say whether the file, with the environment over it, is right; exit status 2 and what is wrong where it is not."""
     from conch.config import read
+    from conch.rewards import check_table
 
-    found = read(file or common.config, common.where(), {}).file
+    loaded = read(file or common.config, common.where(), {})
+    check_table(loaded.settings.rewards.weights)
+    found = loaded.file
     if common.json:
         from conch.views import ConfigValidated
 

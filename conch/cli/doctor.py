@@ -8,6 +8,7 @@ from conch.cli.common import CommonOptions, emit, quiet, say
 from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.errors import BusError, ConfigError, ModelError
+from conch.rewards import check_table
 from conch.views import DoctorFinding, checks
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
@@ -20,6 +21,7 @@ async def doctor(*, common: CommonOptions = COMMON) -> None:
     findings = [checks.python()]
     try:
         settings = common.settings()
+        check_table(settings.rewards.weights)
         findings.append(DoctorFinding("config", "ok", "the settings are right"))
     except ConfigError as error:
         settings = Settings()

@@ -25,6 +25,7 @@ from .total import Total as Total
 from .total import total as total
 from .total import total_reward as total_reward
 from .weights import absent_weights as absent_weights
+from .weights import check_table as check_table
 from .weights import parts_of_act as parts_of_act
 from .weights import weight_set as weight_set
 from .weights import weights_version as weights_version

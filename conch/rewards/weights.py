@@ -204,6 +204,13 @@ def _grown(weights: Mapping[str, float]) -> dict[str, float]:
     return dict(weights) if sums_to_one(weights) else {name: weight / total for name, weight in weights.items()}
 
 
+def check_table(weights: Mapping[str, float] | None) -> None:
+    """Check what can be known of a table `rewards.weights` without the rules: it names every built-in part, and none
+    that bears on the total without a weight. Raises ConfigError. None: there is no table."""
+    if weights is not None:
+        _refuse_mismatch(weights, _PAID)
+
+
 def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None:
     known = set(known)
     for name in sorted(set(weights) & (set(BUILTIN_COMPONENTS) - set(WATCHED_COMPONENTS) - known)):

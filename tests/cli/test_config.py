@@ -85,6 +85,16 @@ def test_a_file_that_is_right_is_said_to_be(tmp_path: Path) -> None:
     )
 
 
+def test_a_table_of_weights_without_a_built_in_part_is_wrong(tmp_path: Path) -> None:
+    """As a run says it, which would refuse it; what a rule brings cannot be known here."""
+    (tmp_path / "c.yaml").write_text("rewards: {weights: {brevity: 1}}\n")
+
+    done = _conch("validate", str(tmp_path / "c.yaml"))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "must name every part, it lacks execution, exploration, format, goal, needs" in done.stderr
+
+
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path: Path) -> None:
     """Exit status 2, the sentence on stderr, nothing on stdout."""
     (tmp_path / "c.yaml").write_text("rewards: {weights: {format: 0.9}}\n")

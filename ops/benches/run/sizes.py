@@ -14,6 +14,9 @@ from conch.bus.protocol import StreamState
 from conch.config import Settings
 from conch.home import Home
 
+_PAGES = """
+SELECT coalesce(tbl_name, name), sum(pgsize) FROM dbstat LEFT JOIN sqlite_master USING (name) GROUP BY 1"""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -54,9 +57,7 @@ def tables(store: Path) -> tuple[dict[str, int], int]:
         database.execute("BEGIN")
         stored = database.execute("SELECT count(*) FROM experiences").fetchone()[0]
         try:
-            found = database.execute(
-                "SELECT coalesce(tbl_name, name), sum(pgsize) FROM dbstat LEFT JOIN sqlite_master USING (name) GROUP BY 1"
-            ).fetchall()
+            found = database.execute(_PAGES).fetchall()
         except sqlite3.OperationalError:  # SQLite was compiled without dbstat
             found = [(store.name, store.stat().st_size)]
         return dict(found), stored

@@ -34,8 +34,8 @@ REST = 0.03
 """Seconds between two turns of the yardstick: it takes a twentieth of a core."""
 CLEAR, TIMES = 1.05, 3
 """Where the mean of a process is more than `CLEAR` times its reference there is another run, up to so many. 16 runs of
-the same code lay between 0.84 and 1.2 times their median, with a standard deviation of 5 to 8 %: a run of code that costs
-a quarter more lies above `CLEAR`."""
+the same code lay between 0.84 and 1.2 times their median, with a standard deviation of 5 to 8 %, so a run of code
+that costs a quarter more lies above `CLEAR`."""
 RENEWING = 5
 """Runs whose median is the reference."""
 

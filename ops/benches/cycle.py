@@ -8,66 +8,22 @@ facts' times in the stream, one clock.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
 
+from live import NO_OP, facts, latencies
 from runs import conch_run, fresh_home, fsync_ms, options, percentile
-
-from conch.bus.access import Access
-from conch.bus.jetstream import JetStreamBus
-from conch.cli.common import embedded_server
-from conch.config import Settings
-from conch.home import Home
-from conch_schemas import (
-    ActionDecided,
-    ActionTaken,
-    CycleReflected,
-    Event,
-    ExperienceRecorded,
-    ThoughtFormed,
-    decode,
-    subject_filter,
-)
-
-KINDS: tuple[type[Event], ...] = (ThoughtFormed, ActionDecided, ActionTaken, CycleReflected, ExperienceRecorded)
-
-
-async def facts(home: str) -> dict[int, dict[type[Event], tuple[float, Event]]]:
-    """By cycle and kind: when the stream stored it, and the event."""
-    server = embedded_server(Home(Path(home)), Settings())
-    await server.start()
-    found: dict[int, dict[type[Event], tuple[float, Event]]] = {}
-    try:
-        async with JetStreamBus(Access(server.url, token=server.token)) as bus:
-            async for delivery in bus.read([subject_filter(kind) for kind in KINDS]):
-                event = decode(delivery.data)
-                if event.cycle is not None:
-                    found.setdefault(event.cycle, {}).setdefault(type(event), (delivery.time, event))
-    finally:
-        await server.stop()
-    return found
 
 
 def measure(cycles: int, options: list[str]) -> tuple[float, list[float], list[float]]:
     """One run: milliseconds of an fsync, of each cycle's overhead, of each act's way to its record."""
     with fresh_home() as home:
         script = Path(home) / "no-op.txt"
-        script.write_text('TOOL: filesystem(operation="exists", path="README.md")\n' * cycles)
+        script.write_text(NO_OP * cycles)
         before = fsync_ms(home)
         conch_run(f"{home}/home", *[str(script) if option == "NO-OP" else option for option in options])
         unit = (before + fsync_ms(home)) / 2
-        found = asyncio.run(facts(f"{home}/home"))
-    overhead, recorded = [], []
-    for kinds in found.values():
-        if set(kinds) < set(KINDS):
-            continue
-        thought, decided, taken = kinds[ThoughtFormed][1], kinds[ActionDecided][1], kinds[ActionTaken][1]
-        assert isinstance(decided, ActionDecided)
-        assert isinstance(taken, ActionTaken)
-        whole = (kinds[CycleReflected][0] - thought.time.timestamp()) * 1000
-        overhead.append(whole - decided.ms - taken.ms["act"])
-        recorded.append((kinds[ExperienceRecorded][0] - kinds[ActionTaken][0]) * 1000)
-    return unit, overhead, recorded
+        found = facts(Path(home, "home"))
+    return unit, *latencies(found)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def benches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The directory of the benches, on the path."""
     monkeypatch.syspath_prepend(BENCHES)
     yield BENCHES
-    for name in [name for name in sys.modules if name == "bus" or name.startswith("bus.")]:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("bus", "run")]:
         del sys.modules[name]
 
 

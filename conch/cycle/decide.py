@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from conch.actions import Registry, parse
-from conch.cycle.prompts import deciding
+from conch.cycle.prompts.build import PromptLimits, deciding
 from conch.minds import Completion, Mind, Situation
 from conch_schemas import Action, PromptMessage
 
@@ -19,8 +19,10 @@ class DecisionResult:
     action: Action
 
 
-async def decide(mind: Mind, system: str, situation: Situation, registry: Registry, max_tokens: int) -> DecisionResult:
+async def decide(
+    mind: Mind, system: str, situation: Situation, registry: Registry, limits: PromptLimits
+) -> DecisionResult:
     """One decision on the situation's thought. Raises ModelError when the mind gives none."""
-    prompt = deciding(system, situation, max_tokens)
+    prompt = deciding(system, situation, limits)
     completion = await mind.complete(prompt)
     return DecisionResult(prompt.messages, completion, parse(completion.text, registry))

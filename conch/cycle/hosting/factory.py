@@ -17,7 +17,7 @@ from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.model_retry import GIVE_UP_SECONDS
-from conch.cycle.prompts import system_prompt
+from conch.cycle.prompts.build import system_prompt
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
@@ -156,7 +156,7 @@ class AgentFactory:
         )
 
     def _meter(self, own: Path, workspace: Path, settings: Settings) -> EffectMeter:
-        described = system_prompt(settings.agent, self._toolbox.registry.describe(), self._values)
+        described = system_prompt(settings.agent, self._toolbox.registry, self._values)
         effects, programs = settings.effects, settings.rewards.test_programs
         known = KnownLines(own / "known.db", most=effects.known_lines, pool=self._known_lines, read_before=described)
         meter = EffectMeter(workspace, known, effects, programs)

@@ -29,7 +29,7 @@ from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
 from conch.cycle.prompts.budget import prompt_budget
-from conch.cycle.prompts.build import PromptLimits, system_prompt
+from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thinking
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
@@ -40,7 +40,7 @@ from conch.cycle.think import ThoughtResult, think
 from conch.disk import disk_left
 from conch.errors import ModelError
 from conch.log import get_logger
-from conch.minds import Mind, Situation
+from conch.minds import Mind, Prompt, Situation
 from conch.text import cut
 from conch.tools import CheckResult, ToolContext, Workspace
 from conch_schemas import (
@@ -154,6 +154,16 @@ class Agent:
             "tokens_in_hour": memory.tokens_in_hour(time.time()),
             "policy": self.policy,
         }
+
+    def next_prompt(self) -> Prompt:
+        """The prompt that the mind would be asked with now: for a decision where there is a thought, else for that."""
+        thought = self.memory.thought
+        deciding_now = thought is not None and self.memory.decided is None
+        number = thought.cycle if deciding_now and thought is not None else None
+        situation = self._observer.observation(
+            self.memory, self.memory.next_cycle if number is None else number
+        ).situation
+        return (deciding if deciding_now else thinking)(self._system, situation, self._limits)
 
     def _material(self) -> MaterialSupply | None:
         """What is brought to its workspace; None where nothing is, or is to be. Raises HomeError."""

@@ -254,3 +254,16 @@ def test_the_last_results_are_kept_whole_and_older_ones_short(size: int) -> None
         [True] * 5 if size == 10 else [False] * 2 + [True] * 3
     )
     assert max(results) <= 8192
+
+
+async def test_the_prompt_that_would_be_sent_can_be_asked_for(life: Life, start: Start) -> None:
+    """A request to the running agent: the same sections that its mind is asked with."""
+    running = await start()
+    while not running.cycles():
+        await running.idle()
+
+    reply = await running.ask("prompt")
+
+    assert reply["prompt"]["purpose"] in ("think", "decide")
+    assert reply["prompt"]["system"] == life.mind.asked[0].system
+    assert reply["prompt"]["messages"][0]["content"].startswith("Cycle ")

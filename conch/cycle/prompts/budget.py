@@ -15,8 +15,10 @@ MESSAGE_TOKENS = 4
 """Tokens that a chat template adds to each message, about."""
 DEFAULT_TOKENS = 8000
 """Budget of a prompt for a mind whose context window is not known."""
+UNREAD_KINDS = ("reflex", "scripted")
+"""Kinds of minds that do not read a prompt's text."""
 UNREAD_TOKENS = 2000
-"""Budget of a prompt that is not read as text but recorded, for training (kinds reflex and scripted)."""
+"""Budget of a prompt that is not read as text but recorded, for training."""
 MOST_TOKENS = 16_000
 """Largest budget that is derived from a context window: such a prompt fits into one event as a whole."""
 WINDOW_SHARE = 0.85
@@ -40,7 +42,7 @@ def prompt_budget(settings: MindSettings) -> int:
     """Most tokens of a prompt, with its system prompt: `mind.prompt_tokens`, else derived from the context window."""
     if settings.prompt_tokens is not None:
         return settings.prompt_tokens
-    if settings.kind in ("reflex", "scripted"):
+    if settings.kind in UNREAD_KINDS:
         return UNREAD_TOKENS
     if settings.context_window is None:
         return DEFAULT_TOKENS

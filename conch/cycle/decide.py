@@ -9,6 +9,13 @@ from conch.cycle.prompts.build import PromptLimits, deciding
 from conch.minds import Completion, Mind, Situation
 from conch_schemas import Action, PromptMessage
 
+_ENDED = {
+    "length": "the reply was cut off at its limit of tokens, mind.max_tokens",
+    "refusal": "the model refused",
+    "content_filter": "the endpoint's content filter ended the reply",
+}
+"""By finish_reason: what ended a reply that is no valid action."""
+
 
 @dataclass(frozen=True)
 class DecisionResult:
@@ -25,4 +32,12 @@ async def decide(
     """One decision on the situation's thought. Raises ModelError when the mind gives none."""
     prompt = deciding(system, situation, limits)
     completion = await mind.complete(prompt)
-    return DecisionResult(prompt.messages, completion, parse(completion.text, registry))
+    return DecisionResult(prompt.messages, completion, _explained(parse(completion.text, registry), completion))
+
+
+def _explained(action: Action, completion: Completion) -> Action:
+    """An invalid action with the reason that the reply ended for, where that is why it is none."""
+    why = _ENDED.get(completion.finish_reason)
+    if action.valid or why is None:
+        return action
+    return action.model_copy(update={"reason": f"{why} ({action.reason})"})

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.config import MindSettings
-from conch.cycle.prompts.budget import estimated_tokens, prompt_budget
+from conch.cycle.prompts.budget import prompt_budget
 from conch.cycle.prompts.build import PromptLimits, deciding, reflecting, system_prompt, thinking
 from conch.minds import ActReward, Lesson, RecentOutcome, Situation
+from conch.text import estimated_tokens
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from conch.values import Values
 from conch_schemas import Action, Claim, CommandCheck, FileCheck, Goal

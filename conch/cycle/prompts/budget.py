@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from conch.config import MindSettings
+from conch.text import estimated_tokens
 
-BYTES_PER_TOKEN = 3
-"""UTF-8 bytes that the estimate counts as one token. Tokenizers of models take 4 to 4.5 bytes of English, 3 to 4
-of code, about 3 of Chinese: the estimate is on the high side, so that a prompt keeps to its budget."""
 MESSAGE_TOKENS = 4
 """Tokens that a chat template adds to each message, about."""
 DEFAULT_TOKENS = 8000
@@ -30,12 +28,6 @@ NOTE_TOKENS = 16
 """Tokens that are held back in a section for the note that a part of it was left out."""
 LEAST_BODY = 32
 """A text is left out rather than shortened to fewer tokens than this."""
-
-
-def estimated_tokens(text: str) -> int:
-    """Tokens of `text` by the estimate of BYTES_PER_TOKEN, rounded up."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return -(-size // BYTES_PER_TOKEN)
 
 
 def prompt_budget(settings: MindSettings) -> int:

@@ -17,12 +17,12 @@ from conch.cycle.prompts.budget import (
     MESSAGE_TOKENS,
     PromptSection,
     SectionEntry,
-    estimated_tokens,
     fitted,
     listed,
 )
 from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, lessons_section
 from conch.minds import Prompt, PromptPart, Purpose, Situation
+from conch.text import estimated_tokens
 from conch.values import Values
 from conch_schemas import CommandCheck, FileCheck, Goal, PromptMessage
 

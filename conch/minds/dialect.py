@@ -5,6 +5,8 @@ The SDK of OpenAI knows its own endpoint alone; the others differ in what they r
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,6 +64,23 @@ class RequestForm:
             if part not in self.refused and _NAMED[part].search(refusal.detail):
                 return RequestForm(self.refused | {part})
         return None
+
+
+def own_fields(extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The user's own fields of a request. A text that is JSON counts as its value: the file's values are all texts."""
+    return {name: _as_json(value) for name, value in extra.items()}
+
+
+def _as_json(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return own_fields(value)
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            found: JsonValue = json.loads(value)
+            return found
+    return value
 
 
 def split_reasoning(text: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from conch.config import MindSettings
 from conch.errors import ModelError
 from conch.log import get_logger
-from conch.minds.dialect import RequestForm, split_reasoning, without_fence
+from conch.minds.dialect import RequestForm, own_fields, split_reasoning, without_fence
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
 from conch.retry import MODEL_REQUEST
@@ -56,6 +56,7 @@ class OpenAIMind:
         self._sleep = sleep
         self._first_word = first_word
         self._estimates = False
+        self._extra = own_fields(settings.extra)
         self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
 
     @property
@@ -147,7 +148,7 @@ class OpenAIMind:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        request |= self._settings.extra
+        request |= self._extra
         return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
 
     async def _in_some_form(self, prompt: Prompt, heard: Callable[[], None]) -> StreamedReply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from structlog.testing import capture_logs
 
 from conch.actions import parse
 from conch.config import MindSettings
+from conch.config.load import load
 from conch.cycle.decide import decide
 from conch.cycle.prompts.build import PromptLimits
 from conch.errors import ModelError
+from conch.home import Home
 from conch.minds import ConnectionPool, Prompt
 from conch.minds.dialect import RequestForm, split_reasoning, without_fence
 from conch.tools import BUILTIN_TOOLS, Toolbox
@@ -289,3 +292,21 @@ def test_the_plain_form_leaves_the_request_as_it_is() -> None:
         "temperature": 1,
         "max_completion_tokens": 5,
     }
+
+
+async def test_extra_fields_of_the_file_are_sent_with_their_types(
+    prompt: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file and the environment hold texts; an endpoint that validates takes no "0.9" for a number."""
+    fields = "extra: {top_p: 0.9, temperature: 'null', kwargs: {enable_thinking: false, stop: [a, '\"7\"']}}"
+    (tmp_path / "conch.yaml").write_text(f"mind: {{kind: openai, {fields}}}")
+    monkeypatch.setenv("CONCH_MIND__EXTRA", "{top_k: 20}")
+    extra = load(None, Home(tmp_path), {}).mind.extra
+
+    async with serving(FINE) as endpoint:
+        await asked(endpoint, [prompt()], extra=extra)
+
+    sent = endpoint.requests[0][1]
+    assert sent.keys() == PLAIN - {"temperature"} | {"top_p", "top_k", "kwargs"}
+    assert (sent["top_p"], sent["top_k"]) == (0.9, 20)
+    assert sent["kwargs"] == {"enable_thinking": False, "stop": ["a", "7"]}

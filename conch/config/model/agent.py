@@ -41,7 +41,7 @@ class MindSettings(SettingsSection):
     max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
     """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
-    """Fields of your own in each request to the endpoint, such as top_p; null leaves a field out."""
+    """Fields of your own in each request to the endpoint, such as top_p: 0.9; a field of "null" is left out."""
     script: str | None = None
     """File of replies for the scripted mind, one per line."""
     reflex: ReflexSettings = ReflexSettings()

@@ -142,7 +142,7 @@ class Agent:
         return {
             "agent": self.name,
             "state": self.control.state,
-            "why": self.control.why,
+            "why": (self._patience.waits if self.control.state == "mind" else "") or self.control.why,
             "cycle": memory.next_cycle - 1,
             "needs": self._observer.needs(self.memory),
             "goals": [

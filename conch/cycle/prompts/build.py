@@ -27,7 +27,7 @@ from conch.values import Values
 from conch_schemas import CommandCheck, FileCheck, Goal, PromptMessage
 
 SHOWN_FILES = 60
-CHECK_TEXT = 400
+CHECK_TEXT = 1000
 """Most characters of a check's description."""
 RAISES = 3
 """Events that raise a need, of each need."""

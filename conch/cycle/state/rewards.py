@@ -26,10 +26,9 @@ SURE = 0.5
 
 def reward_of(experience: ExperienceRecorded) -> ActReward:
     """The reward with the explanations of its scores. Held-out components have no line in a breakdown: none is told."""
-    paid = {score.component: score.explanation for score in experience.scores if score.role != "held_out"}
+    why = {f"part:{score.component}": score.explanation for score in experience.scores}
     lines = tuple(
-        RewardLine(line.step, line.amount, (paid.get(line.step.partition(":")[2]) or line.why)[:WHY])
-        for line in experience.breakdown
+        RewardLine(line.step, line.amount, (why.get(line.step) or line.why)[:WHY]) for line in experience.breakdown
     )
     return ActReward(experience.total, lines, experience.complete, experience.revision)
 

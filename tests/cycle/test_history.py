@@ -157,7 +157,7 @@ def test_a_later_revision_replaces_an_earlier_one_and_never_the_other_way_round(
     first, second = experience(3, 0.2), experience(3, -0.4, revision=2)
 
     memory = AgentMemory()
-    for event in (first, second, first, second):
+    for event in (first, second, first):
         memory = remember(memory, event)
 
     assert memory.rewards[3].total == -0.4

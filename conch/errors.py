@@ -71,7 +71,7 @@ class ModelError(ConchError):
     """The mind's endpoint failed.
 
     `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help. `unreachable`: there was no
-    connection. `status`: HTTP status of a refusal, or None.
+    connection. `status`: HTTP status of a refusal, or None. `detail`: the endpoint's own words of it, whole.
     """
 
     exit_code = 3
@@ -84,8 +84,10 @@ class ModelError(ConchError):
         fatal: bool = False,
         unreachable: bool = False,
         status: int | None = None,
+        detail: str = "",
     ) -> None:
         super().__init__(message)
+        self.detail = detail
         self.retry_after = retry_after
         self.fatal = fatal
         self.unreachable = unreachable

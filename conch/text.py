@@ -17,7 +17,16 @@ CUT_BYTES = 64 * 1024
 _SHOWN_BADLY = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"
 )
+BYTES_PER_TOKEN = 3
+"""UTF-8 bytes that the estimate counts as one token. Tokenizers of models take 4 to 4.5 bytes of English, 3 to 4
+of code, about 3 of Chinese: the estimate is on the high side, so that a prompt keeps to its budget."""
 _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+
+
+def estimated_tokens(text: str) -> int:
+    """Tokens of `text` by the estimate of BYTES_PER_TOKEN, rounded up."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return -(-size // BYTES_PER_TOKEN)
 
 
 def safe_text(text: str, *, one_line: bool = False) -> str:

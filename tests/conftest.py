@@ -42,7 +42,7 @@ NO_SKIPS = os.environ.get("CONCH_TEST_NO_SKIPS") == "1"
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the machine sets is no part of a test."""
     for name in os.environ:
-        if name.startswith("CONCH_"):
+        if name.startswith(("CONCH_", "OPENAI_")):
             monkeypatch.delenv(name)
 
 

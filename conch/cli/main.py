@@ -26,6 +26,7 @@ COMMANDS = {
     "stop": ("conch.cli.talk:stop", "End the run in order."),
     "consume": ("conch.cli.consume:consume", "Run one consumer alone, against a bus."),
     "cycle": ("conch.cli.cycle:app", "Cycles: list, show."),
+    "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),

@@ -25,6 +25,8 @@ NOT_KEYS = frozenset({"CONCH_HOME", "CONCH_CONFIG"})
 
 OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 """OpenTelemetry's own variable for `otel.endpoint`."""
+OPENAI_BASE_URL, OPENAI_API_KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
+"""The variables of OpenAI's clients for `mind.base_url` and `mind.api_key`."""
 OTLP_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 """The package that the extra `otel` installs; other parts of `opentelemetry` may be there for other programs."""
 
@@ -52,14 +54,36 @@ def read_environment(environ: Mapping[str, str]) -> SettingsLayer:
     return SettingsLayer(values, places)
 
 
-def read_standard(environ: Mapping[str, str]) -> SettingsLayer:
-    """The settings in OpenTelemetry's own variables, where its extra is installed: they are set for many programs, and
-    none of them is an error when this one cannot export."""
+def read_standard(environ: Mapping[str, str], base_url: str | None = None) -> SettingsLayer:
+    """The settings in variables that are set for many programs: OpenTelemetry's, where its extra is installed (none of
+    them is an error when this one cannot export), and OPENAI_BASE_URL and OPENAI_API_KEY.
+
+    `base_url`: the mind's address in the other layers. At the address of another host the key is not taken.
+    """
+    found: dict[KeyPath, tuple[str, str]] = {}
     endpoint = environ.get(OTLP_ENDPOINT, "")
     off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    if not endpoint or off or not is_installed(OTLP_EXPORTER):
-        return SettingsLayer({}, {})
-    return SettingsLayer({"otel": {"endpoint": endpoint}}, {("otel", "endpoint"): f"environment {OTLP_ENDPOINT}"})
+    if endpoint and not off and is_installed(OTLP_EXPORTER):
+        found["otel", "endpoint"] = (OTLP_ENDPOINT, endpoint)
+    own = environ.get(OPENAI_BASE_URL, "")
+    if own:
+        found["mind", "base_url"] = (OPENAI_BASE_URL, own)
+    key = environ.get(OPENAI_API_KEY, "")
+    if key and (base_url is None or _may_have_key(base_url, own)):
+        found["mind", "api_key"] = (OPENAI_API_KEY, key)
+    values: dict[str, object] = {}
+    for path, (_, text) in found.items():
+        values = merged(values, _nested(tuple(map(str, path)), text))
+    return SettingsLayer(values, {path: f"environment {name}" for path, (name, _) in found.items()})
+
+
+def _may_have_key(base_url: str, own: str) -> bool:
+    """Whether the environment's key may go to the address that the settings name: its own, OpenAI's, this machine."""
+    try:
+        host, own_host = urlsplit(base_url).hostname, urlsplit(own).hostname
+    except ValueError:
+        return False
+    return host in {own_host, "api.openai.com", "localhost", "127.0.0.1", "::1"} - {None}
 
 
 def is_installed(module: str) -> bool:

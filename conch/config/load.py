@@ -7,7 +7,7 @@ of a value, ignores unknown top-level variables, and takes as long to import as 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -54,19 +54,26 @@ def load(file: Path | None, home: Home, overrides: Mapping[str, object]) -> Sett
 def read(file: Path | None, home: Home, overrides: Mapping[str, object]) -> LoadedSettings:
     """The effective settings with the source of each value. Raises ConfigError."""
     chosen = chosen_file(file, home)
-    sources = (
-        read_standard(os.environ),
+    named = (
         *([read_file(chosen)] if chosen is not None else []),
         read_environment(os.environ),
         _command_line(overrides),
     )
-    values: dict[str, object] = {}
-    for source in sources:
-        values = merged(values, source.values)
+    mind = _merged(named).get("mind")
+    base_url = mind.get("base_url") if isinstance(mind, Mapping) else None
+    sources = (read_standard(os.environ, None if base_url is None else str(base_url)), *named)
+    values = _merged(sources)
     try:
         return LoadedSettings(Settings.model_validate(values), chosen, sources)
     except ValidationError as error:
         raise explain(error, sources) from None
+
+
+def _merged(sources: Iterable[SettingsLayer]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for source in sources:
+        values = merged(values, source.values)
+    return values
 
 
 def _anchored(settings: Settings, file: Path) -> Settings:

@@ -28,18 +28,19 @@ from conch.cycle.hosting.material import MaterialSupply
 from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
-from conch.cycle.prompts import system_prompt
+from conch.cycle.prompts.budget import prompt_budget
+from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thinking
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.episodes import episode_of, is_task, progressed, standing
-from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured
+from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember
 from conch.cycle.state.recover import RecoveredAgent
 from conch.cycle.think import ThoughtResult, think
 from conch.disk import disk_left
 from conch.errors import ModelError
 from conch.log import get_logger
-from conch.minds import Mind, Situation
+from conch.minds import Mind, Prompt, Situation
 from conch.text import cut
 from conch.tools import CheckResult, ToolContext, Workspace
 from conch_schemas import (
@@ -84,7 +85,8 @@ class Agent:
         settings, mind, registry = agent_context.settings, agent_context.mind, agent_context.toolbox.registry
         self.name, self.control = settings.agent, control
         self._agent_context, self._at, self._registry = agent_context, recovered, registry
-        self._system = system_prompt(self.name, registry.describe(), agent_context.values)
+        self._limits = PromptLimits(settings.mind.max_tokens, prompt_budget(settings.mind))
+        self._system = system_prompt(self.name, registry, agent_context.values, self._limits.budget)
         self.policy = _digest(mind.kind, mind.model, self._system, agent_context.values.digest)
         self._facts = AgentPublisher(
             agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
@@ -123,14 +125,11 @@ class Agent:
         agent has its name."""
         if not arrived.subject.endswith(EXPERIENCE):
             self._facts.heard(arrived)
-        elif self.learns and arrived.is_event:
+        elif arrived.is_event:
             assert isinstance(arrived.event, ExperienceRecorded)
-            self._agent_context.mind.learn(arrived.event)
-
-    @property
-    def learns(self) -> bool:
-        """Whether its mind learns from experiences."""
-        return self._agent_context.mind.learns
+            self._at.memory = remember(self.memory, arrived.event)
+            if self._agent_context.mind.learns:
+                self._agent_context.mind.learn(arrived.event)
 
     @property
     def memory(self) -> AgentMemory:
@@ -143,7 +142,7 @@ class Agent:
         return {
             "agent": self.name,
             "state": self.control.state,
-            "why": self.control.why,
+            "why": (self._patience.waits if self.control.state == "mind" else "") or self.control.why,
             "cycle": memory.next_cycle - 1,
             "needs": self._observer.needs(self.memory),
             "goals": [
@@ -155,6 +154,16 @@ class Agent:
             "tokens_in_hour": memory.tokens_in_hour(time.time()),
             "policy": self.policy,
         }
+
+    def next_prompt(self) -> Prompt:
+        """The prompt that the mind would be asked with now: for a decision where there is a thought, else for that."""
+        thought = self.memory.thought
+        deciding_now = thought is not None and self.memory.decided is None
+        number = thought.cycle if deciding_now and thought is not None else None
+        situation = self._observer.observation(
+            self.memory, self.memory.next_cycle if number is None else number
+        ).situation
+        return (deciding if deciding_now else thinking)(self._system, situation, self._limits)
 
     def _material(self) -> MaterialSupply | None:
         """What is brought to its workspace; None where nothing is, or is to be. Raises HomeError."""
@@ -269,7 +278,7 @@ class Agent:
         """Ask the mind what to do; if that can be done at once, store the intent and act."""
         decision: DecisionResult
         decision, observation = await self._asked(
-            number, lambda mind, system, situation, most: decide(mind, system, situation, self._registry, most)
+            number, lambda mind, system, situation, limits: decide(mind, system, situation, self._registry, limits)
         )
         guard = self._agent_context.values.guard(decision.action)
         async with self._turn(needed=runs(decision.action, guard)):
@@ -364,7 +373,7 @@ class Agent:
         found = ReflectionResult()
         if due(number, settings.cycle.reflect_every):
             situation = self._observer.observation(self.memory, number).situation
-            asked = reflect(self._agent_context.mind, self._system, situation, settings.mind.max_tokens)
+            asked = reflect(self._agent_context.mind, self._system, situation, self._limits)
             try:
                 found = await self._patience.once(asked)
             except (ModelError, StoppedError) as error:  # the action is done: the cycle ends without a reflection
@@ -415,14 +424,14 @@ class Agent:
     # -- questions to the mind ---------------------------------------------------------------------------------------
 
     async def _asked(
-        self, number: int, step: Callable[[Mind, str, Situation, int], Awaitable[T]]
+        self, number: int, step: Callable[[Mind, str, Situation, PromptLimits], Awaitable[T]]
     ) -> tuple[T, Observation]:
         """A mind's answer to one step, however long that takes, and the observation in which it was asked."""
 
         async def ask() -> tuple[T, Observation]:
             observation = self._observer.observation(self.memory, number)
-            tokens = self._agent_context.settings.mind.max_tokens
-            return await step(self._agent_context.mind, self._system, observation.situation, tokens), observation
+            mind = self._agent_context.mind
+            return await step(mind, self._system, observation.situation, self._limits), observation
 
         return await self._patience.answer(ask)
 

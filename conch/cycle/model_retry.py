@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 GIVE_UP_SECONDS = 30.0
 """Seconds that a run of a set number of cycles waits for a mind that never answered."""
-SILENT_SECONDS = 5.0
+SILENT_SECONDS = 2.0
 """How long a mind may take, that has not taken half as long before, until it is said that it is waited for."""
 
 
@@ -33,6 +33,10 @@ class ModelRetry:
         self._spoke = False
         self._slowest = 0.0
         """Seconds of the slowest reply."""
+        self._asked: float | None = None
+        """When the open question was asked, monotonic seconds."""
+        self._silent = False
+        """Whether it was reported that the open question is waited for."""
 
     async def answer(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The mind's answer, retried with back-off while it fails: a failure is no reply, and uses up no cycle.
@@ -57,15 +61,25 @@ class ModelRetry:
         """The mind's answer to one question. Waiting is reported after SILENT_SECONDS, or twice as long as the slowest
         reply. Raises ModelError, and StoppedError when told to stop meanwhile."""
         quiet, began = max(SILENT_SECONDS, 2 * self._slowest), monotonic()
-        why = f"no reply for {quiet:.0f} s so far, it is waited for"
-        saying = asyncio.get_running_loop().call_later(quiet, self._control.trouble, "mind", why)
+        saying = asyncio.get_running_loop().call_later(quiet, self._say_silent, quiet)
+        self._asked, self._silent = began, False
         try:
             answer = await self._control.unless_stopped(work)
         finally:
             saying.cancel()
+            self._asked = None
         self._spoke, self._slowest = True, max(self._slowest, monotonic() - began)
         self._control.over("mind")
         return answer
+
+    @property
+    def waits(self) -> str:
+        """How long the open question has been waited for, in words; empty where that was not reported yet."""
+        return "" if self._asked is None or not self._silent else _no_reply_for(monotonic() - self._asked)
+
+    def _say_silent(self, seconds: float) -> None:
+        self._silent = True
+        self._control.trouble("mind", _no_reply_for(seconds))
 
     async def _wait(self, error: ModelError, failures: int, left: float | None) -> None:
         """Seconds of back-off, no more than are `left`, or as many as the endpoint asked for."""
@@ -98,3 +112,7 @@ class ModelRetry:
             if not self._control.paused:
                 return
             await self._control.change()
+
+
+def _no_reply_for(seconds: float) -> str:
+    return f"no reply for {seconds:.0f} s so far, it is waited for"

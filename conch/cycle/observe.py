@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from conch.config import NeedSettings
 from conch.cycle.context import AgentContext
 from conch.cycle.grounding.files import list_files
 from conch.cycle.grounding.sensors import perceived
 from conch.cycle.state.memory import AgentMemory
 from conch.minds import SensorValue, Situation
-from conch.needs import initial_state, most_pressing, pressing, priorities_of
+from conch.needs import initial_state, most_pressing, needs_of, pressing, priorities_of
 
 FRESH_SECONDS = 1.0
 """Seconds that a list of the workspace's files stays valid between a thought and its decision."""
+
+SHOWN_WAITING = 20
+"""Messages that wait behind the first one and are shown."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Observer:
     def __init__(self, agent_context: AgentContext) -> None:
         self._agent_context, self._tools = agent_context, tuple(agent_context.toolbox.registry.names)
         self._priorities = priorities_of(agent_context.settings.needs)
+        self._raised_by = {need: _raising(its) for need, its in needs_of(agent_context.settings.needs).items()}
         self._listed: tuple[str, ...] = ()
         self._listed_at = -FRESH_SECONDS
         self._born_with = initial_state(agent_context.settings.needs).levels
@@ -61,6 +66,14 @@ class Observer:
             pressing=pressing(needs, self._priorities),
             need=most_pressing(needs, self._priorities),
             goals=tuple(active.goal for active in memory.goals.values()),
+            measures={
+                id: (active.best, active.measure if active.measure is not None else active.best)
+                for id, active in memory.goals.items()
+                if active.best is not None
+            },
+            raised_by=self._raised_by,
+            lessons=memory.lessons,
+            waiting=tuple(later.text for later in memory.waiting[1 : 1 + SHOWN_WAITING]),
             message=waiting.text if waiting is not None else None,
             thought=memory.thought.thought.text if memory.thought is not None else "",
             claims=grounded.claims if grounded is not None else (),
@@ -71,3 +84,9 @@ class Observer:
             senses=tuple(sense for sense in self.senses(memory) if not sense.stale),
         )
         return Observation(situation, (waiting.id, waiting.text) if waiting is not None else None)
+
+
+def _raising(need: NeedSettings) -> tuple[str, ...]:
+    """The events that raise a need, the strongest first."""
+    raising = [event for event, delta in need.events.items() if delta > 0]
+    return tuple(sorted(raising, key=lambda event: -need.events[event]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from conch.cycle.prompts import reflecting
+from conch.cycle.prompts.build import PromptLimits, reflecting
 from conch.minds import Mind, Situation
 from conch_schemas import Usage
 
@@ -24,8 +24,8 @@ def due(cycle: int, every: int) -> bool:
     return every > 0 and (cycle + 1) % every == 0
 
 
-async def reflect(mind: Mind, system: str, situation: Situation, max_tokens: int) -> ReflectionResult:
+async def reflect(mind: Mind, system: str, situation: Situation, limits: PromptLimits) -> ReflectionResult:
     """A reflection. Raises ModelError when the mind gives none."""
     began = time.perf_counter()
-    completion = await mind.complete(reflecting(system, situation, max_tokens))
+    completion = await mind.complete(reflecting(system, situation, limits))
     return ReflectionResult(completion.text.strip(), completion.usage, (time.perf_counter() - began) * 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conch.cycle.prompts import thinking
+from conch.cycle.prompts.build import PromptLimits, thinking
 from conch.minds import Completion, Mind, Situation
 
 
@@ -20,6 +20,6 @@ class ThoughtResult:
         return self.completion.text.strip()
 
 
-async def think(mind: Mind, system: str, situation: Situation, max_tokens: int) -> ThoughtResult:
+async def think(mind: Mind, system: str, situation: Situation, limits: PromptLimits) -> ThoughtResult:
     """One thought. Raises ModelError when the mind gives none."""
-    return ThoughtResult(await mind.complete(thinking(system, situation, max_tokens)))
+    return ThoughtResult(await mind.complete(thinking(system, situation, limits)))

@@ -8,11 +8,15 @@ from .endpoint import direct as direct
 from .factory import MindFactory as MindFactory
 from .memory import LearningProgress as LearningProgress
 from .memory import learnt as learnt
+from .protocol import ActReward as ActReward
 from .protocol import Completion as Completion
+from .protocol import Lesson as Lesson
 from .protocol import Mind as Mind
 from .protocol import Prompt as Prompt
+from .protocol import PromptPart as PromptPart
 from .protocol import Purpose as Purpose
 from .protocol import RecentOutcome as RecentOutcome
+from .protocol import RewardLine as RewardLine
 from .protocol import ScriptEnded as ScriptEnded
 from .protocol import SensorValue as SensorValue
 from .protocol import Situation as Situation

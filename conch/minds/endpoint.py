@@ -17,11 +17,14 @@ import httpx2
 from pydantic import SecretStr
 
 from conch.errors import ConfigError, ModelError
+from conch.minds.dialect import RequestForm
 from conch.text import safe_text
 from conch_schemas import JsonObject, Usage
 
 MAX_REPLY = 1024 * 1024
 """Most characters of a reply."""
+MAX_REFUSAL = 1000
+"""Most characters of a refusal that are kept."""
 MAX_BODY = 4 * MAX_REPLY
 """Most bytes that are read of a body that is not streamed."""
 MAX_STREAM = 64 * MAX_REPLY
@@ -81,6 +84,12 @@ class StreamedReply:
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
+    refusal: str = ""
+    """What the model said when it refused, where the endpoint tells that apart."""
+    reasoned: int = 0
+    """Characters of reasoning that came beside the reply."""
+    counted: bool = False
+    """Whether the endpoint counted the tokens."""
 
     def take(self, chunk: JsonObject, key: str) -> None:
         """Append one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
@@ -91,13 +100,26 @@ class StreamedReply:
             self.model = chunk["model"][:200]
         if chunk.get("usage"):
             counts = chunk["usage"]
+            self.counted = bool(counts.get("prompt_tokens"))
             self.usage = Usage(
                 input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0
             )
         for choice in chunk.get("choices") or ():
             if choice.get("index") in (0, None):  # other choices were not requested
-                self._add((choice.get(key) or {}).get("content"))
+                said = choice.get(key) or {}
+                self._beside(said)
+                self._add(said.get("content"))
                 self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def _beside(self, said: JsonObject) -> None:
+        """Take what comes beside the content: reasoning by either of its names, and the words of a refusal."""
+        reasoning, refusal = said.get("reasoning_content") or said.get("reasoning"), said.get("refusal")
+        if isinstance(reasoning, str):
+            self.reasoned += len(reasoning)
+        if isinstance(refusal, str):
+            self.refusal = (self.refusal + refusal)[:MAX_REFUSAL]
+        if self.reasoned > MAX_REPLY:
+            raise ModelError(f"the endpoint's reasoning goes on past {MAX_REPLY} characters; it was left there")
 
     def _add(self, content: object) -> None:
         if content is None:  # a chunk with only a role, a tool call or reasoning
@@ -115,6 +137,8 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self.turns = asyncio.Semaphore(CALLS)
+        self.forms: dict[tuple[str, str], RequestForm] = {}
+        """By address and model: the form of a request that it takes, where that is not the plain one."""
         self._client: httpx2.AsyncClient | None = None
 
     def client(self, url: httpx2.URL, key: str) -> httpx2.AsyncClient:
@@ -175,12 +199,19 @@ class ChatEndpoint:
         status = response.status_code
         if status == 200:
             return
-        said = self._shown(_error_in(await _some(response, 64 * 1024)))
+        body = await _some(response, 64 * 1024)
+        said = self._shown(_error_in(body))
         sentence = f"{self.where} answered {status}" + (f": {said}" if said else "")
+        if 300 <= status < 400:
+            there = self._shown(response.headers.get("location", "")) or "another address"
+            raise TransientError(
+                f"{sentence}: a redirect to {there}, which is not followed, as the key would go along (if it is meant, "
+                f"set {self._section}.base_url to it)"
+            )
         if status in RETRIED:
             raise TransientError(sentence, retry_after(response.headers.get("retry-after"), datetime.now(UTC)))
         advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
-        raise ModelError(f"{sentence} ({advice})", fatal=300 <= status < 500, status=status)
+        raise ModelError(f"{sentence} ({advice})", fatal=status < 500, status=status, detail=self._without_key(body))
 
     async def _read(self, response: httpx2.Response, heard: Callable[[], None]) -> StreamedReply:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -213,8 +244,10 @@ class ChatEndpoint:
 
     def _shown(self, text: str) -> str:
         """At most 300 characters of `text` on one line, without control characters and without the key."""
-        text = text.replace(self._key, "***") if self._key else text
-        return safe_text(text, one_line=True)[:300]
+        return safe_text(self._without_key(text), one_line=True)[:300]
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "***") if self._key else text
 
 
 def _address(base_url: str, section: str) -> httpx2.URL:

@@ -8,13 +8,19 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 
+from pydantic import JsonValue
+
 from conch.config import MindSettings
 from conch.errors import ModelError
+from conch.log import get_logger
+from conch.minds.dialect import RequestForm, own_fields, split_reasoning, without_fence
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
 from conch.retry import MODEL_REQUEST
-from conch.text import well_formed
-from conch_schemas import ExperienceRecorded
+from conch.text import BYTES_PER_TOKEN, estimated_tokens, well_formed
+from conch_schemas import ExperienceRecorded, Usage
+
+log = get_logger(__name__)
 
 QUIET_SECONDS = 5.0
 """How long a fault may pass by itself before anybody is told of it."""
@@ -26,8 +32,8 @@ class OpenAIMind:
     A failure before the reply begins (429, 500, 502, 503, 504, no connection) is retried with back-off, and as the
     endpoint's Retry-After says, for QUIET_SECONDS; then it is raised to the caller, which reports that it waits. The
     deadline `settings.timeout` covers the whole call.
-    A reply that breaks off is an error at once. The key is in no error and no log line. Where the endpoint counts no
-    tokens, the usage is 0.
+    A reply that breaks off is an error at once. A redirect is not followed, but retried like a 502. The key is in no
+    error and no log line. Where the endpoint counts no tokens, they are estimated.
     """
 
     kind, learns = "openai", False
@@ -49,6 +55,8 @@ class OpenAIMind:
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self._sleep = sleep
         self._first_word = first_word
+        self._estimates = False
+        self._extra = own_fields(settings.extra)
         self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
 
     @property
@@ -62,13 +70,40 @@ class OpenAIMind:
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
             reply = await self._in_time(prompt)
         self._first_word = None
+        text = well_formed("".join(reply.parts))  # a surrogate pair may be split over two chunks
         return Completion(
-            text=well_formed("".join(reply.parts)),  # a surrogate pair may be split over two chunks
-            finish_reason=str(reply.finish_reason),
-            usage=reply.usage,
+            text=self._said(prompt, reply, text),
+            finish_reason="refusal" if reply.refusal else str(reply.finish_reason),
+            usage=self._usage(prompt, reply, text),
             model=reply.model or self.model,
             ms=(time.monotonic() - started) * 1000,
         )
+
+    def _said(self, prompt: Prompt, reply: StreamedReply, text: str) -> str:
+        """The reply without reasoning, a decision without a code fence around it; or a refusal's words.
+
+        Raises ModelError where the tokens were used up before the reply began.
+        """
+        reasoning, said = split_reasoning(text)
+        if not said.strip() and reply.refusal:
+            return reply.refusal
+        if not said.strip() and reply.finish_reason == "length":
+            on = f" on {reply.reasoned + len(reasoning)} characters of reasoning" if reply.reasoned or reasoning else ""
+            raise ModelError(
+                f"{self._endpoint.where} used up its {self._most(prompt)} tokens{on} before the reply began: "
+                "raise mind.max_tokens"
+            )
+        return without_fence(said) if prompt.purpose == "decide" else said
+
+    def _usage(self, prompt: Prompt, reply: StreamedReply, text: str) -> Usage:
+        """The tokens as the endpoint counted them, else by the estimate, which is logged once."""
+        if reply.counted:
+            return reply.usage
+        if not self._estimates:
+            log.warning("mind.tokens_estimated", endpoint=self._endpoint.where, bytes_per_token=BYTES_PER_TOKEN)
+        self._estimates = True
+        asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
+        return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
 
     async def _in_time(self, prompt: Prompt) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
@@ -82,7 +117,7 @@ class OpenAIMind:
                     if not limit.expired():  # the deadline neither expired nor is about to
                         limit.reschedule(deadline)
 
-                return await self._persistently(self._body(prompt), deadline, last, heard)
+                return await self._persistently(prompt, deadline, last, heard)
         except TimeoutError:
             silent = limit.when() != deadline
             whole, most = ("said nothing", self._first_word) if silent else ("gave no whole reply", timeout)
@@ -97,27 +132,53 @@ class OpenAIMind:
         if not self._shares:
             await self._line.close()
 
-    def _body(self, prompt: Prompt) -> bytes:
+    def _most(self, prompt: Prompt) -> int:
+        return min(prompt.max_tokens, self._settings.max_tokens)
+
+    def _body(self, prompt: Prompt, form: RequestForm) -> bytes:
         said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
-        request = {
+        if "system" in form.refused:
+            (_, system), (role, first), *others = said
+            said = [(role, f"{system}\n\n{first}"), *others]
+        request: dict[str, JsonValue] = {
             "model": self.model,
             "messages": [{"role": role, "content": well_formed(content)} for role, content in said],
             "temperature": self._settings.temperature,
-            "max_tokens": min(prompt.max_tokens, self._settings.max_tokens),
+            "max_tokens": self._most(prompt),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        return json.dumps(request).encode()
+        request |= self._extra
+        return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
+
+    async def _in_some_form(self, prompt: Prompt, heard: Callable[[], None]) -> StreamedReply:
+        """The reply to the request in the form that the endpoint is known to take, or in a plainer one that it takes: a
+        part that it refuses by name is left out or renamed, and that is remembered once it has replied."""
+        key = (self._endpoint.where, self.model)
+        form = known = self._line.forms.get(key, RequestForm())
+        while True:
+            try:
+                reply = await self._endpoint.once(self._body(prompt, form), heard)
+            except ModelError as refusal:
+                plainer = form.plainer(refusal)
+                if plainer is None:
+                    raise
+                form = plainer
+            else:
+                if form != known:
+                    log.info("mind.asked_without", endpoint=key[0], model=key[1], refused=sorted(form.refused))
+                    self._line.forms[key] = form
+                return reply
 
     async def _persistently(
-        self, body: bytes, deadline: float, last: list[str], heard: Callable[[], None]
+        self, prompt: Prompt, deadline: float, last: list[str], heard: Callable[[], None]
     ) -> StreamedReply:
         failures = 0  # for which the endpoint did not say how long to wait
         loop = asyncio.get_running_loop()
         quiet_until = min(deadline, loop.time() + QUIET_SECONDS)
         while True:
             try:
-                return await self._endpoint.once(body, heard)
+                return await self._in_some_form(prompt, heard)
             except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:

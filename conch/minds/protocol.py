@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from conch_schemas import Action, Claim, ExperienceRecorded, Goal, PromptMessage, Usage
 
 Purpose = Literal["think", "decide", "reflect"]
+
+
+@dataclass(frozen=True)
+class RewardLine:
+    """One line of a reward; the amounts add up to the total."""
+
+    step: str
+    """As in the experience's breakdown: `part:<component>`, `cap:cycle`, `repetition`, …"""
+    amount: float
+    why: str
+    """The explanation of the score behind it, or the line's own, at most 200 characters."""
+
+
+@dataclass(frozen=True)
+class ActReward:
+    """The reward of an act, as of one revision of its experience. It has no component that is held out."""
+
+    total: float
+    lines: tuple[RewardLine, ...] = ()
+    complete: bool = True
+    """Whether a score of every part has come."""
+    revision: int = 1
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One of the agent's best or worst acts."""
+
+    cycle: int
+    action: Action
+    """With shortened arguments."""
+    status: str
+    result: str
+    """The beginning of its output, or its error, at most 200 characters."""
+    reward: ActReward
 
 
 @dataclass(frozen=True)
@@ -19,7 +54,15 @@ class RecentOutcome:
     action: Action
     status: str
     output: str
-    """At most 2,000 characters."""
+    """The beginning, at most 2,000 characters."""
+    error: str = ""
+    """Why it failed, in one sentence."""
+    result: str = ""
+    """The output's beginning and end: at most 8 KiB of each of the last three acts, `output` of earlier ones."""
+    raw: str = ""
+    """The beginning of the reply, where it is no valid action."""
+    reward: ActReward | None = None
+    """None: not known yet."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +94,14 @@ class Situation:
     """The most pressing need."""
     goals: tuple[Goal, ...] = ()
     """The active goals."""
+    measures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By goal: the best and the last measure of its check, 0..1; a goal that was not checked yet is left out."""
+    raised_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By need: the events that raise its satisfaction, the strongest first."""
+    lessons: tuple[Lesson, ...] = ()
+    """The best and the worst own acts, by reward, the best first."""
+    waiting: tuple[str, ...] = ()
+    """Later messages that wait for an answer, the oldest first, at most 20."""
     message: str | None = None
     """The oldest unanswered message of a person."""
     thought: str = ""
@@ -69,6 +120,21 @@ class Situation:
 
 
 @dataclass(frozen=True)
+class PromptPart:
+    """What a section of a prompt takes, and what was left out of it."""
+
+    name: str
+    tokens: int
+    """By the estimate."""
+    entries: int = 1
+    """Entries that there were, such as acts or files."""
+    left_out: int = 0
+    """Entries that are not in the prompt."""
+    shortened: int = 0
+    """Entries that are in it in part."""
+
+
+@dataclass(frozen=True)
 class Prompt:
     """A question to a mind."""
 
@@ -79,6 +145,13 @@ class Prompt:
     """The messages after the system prompt."""
     situation: Situation
     max_tokens: int = 1024
+    parts: tuple[PromptPart, ...] = ()
+    """Its sections in their order, the system prompt first."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole prompt, by the estimate."""
+        return sum(part.tokens for part in self.parts)
 
 
 @dataclass(frozen=True)

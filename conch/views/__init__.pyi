@@ -70,6 +70,10 @@ from .needs import needs_shown as needs_shown
 from .principles import compliance as compliance
 from .principles import principles as principles
 from .principles import sealed_principles as sealed_principles
+from .prompts import PromptRow as PromptRow
+from .prompts import Prompts as Prompts
+from .prompts import prompts_shown as prompts_shown
+from .prompts import recorded_prompt as recorded_prompt
 from .requests import GoalDone as GoalDone
 from .requests import MessageTold as MessageTold
 from .requests import Scored as Scored

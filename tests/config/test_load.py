@@ -255,3 +255,42 @@ def test_a_nul_is_refused_wherever_it_stands(refusal: Refusal, yaml: str) -> Non
 
     assert "line 1" in sentence
     assert "a NUL character cannot be in it" in sentence
+
+
+def test_the_variables_of_openai_hold_where_the_settings_name_none(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for any client of that API; Conch's own variables and the file go before them."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
+
+    mind, named = read("mind: {kind: openai}").mind, read("mind: {api_key: sk-file, model: m}").mind
+
+    assert mind.base_url == named.base_url == "https://models.example/v1"
+    assert mind.api_key is not None
+    assert mind.api_key.get_secret_value() == "sk-environment"
+    assert named.api_key is not None
+    assert named.api_key.get_secret_value() == "sk-file"
+
+
+@pytest.mark.parametrize(
+    ("url", "taken"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("http://127.0.0.1:8080/v1", True),
+        ("http://localhost:11434/v1", True),
+        ("https://models.example/other/v1", True),
+        ("http://10.0.0.7:8000/v1", False),
+        ("https://elsewhere.example/v1", False),
+        ("http://[::1", False),
+    ],
+)
+def test_the_key_of_the_environment_goes_to_no_other_host(
+    read: Read, monkeypatch: pytest.MonkeyPatch, url: str, taken: bool
+) -> None:
+    """It was made for OpenAI, or the address that stands beside it; this machine's endpoints may have it too."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
+
+    mind = read("mind: {kind: openai, base_url: '" + url + "'}").mind
+
+    assert mind.base_url == url
+    assert (mind.api_key is not None) == taken

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conch.cycle.grounding.files import LOOKED_AT, list_files
-from conch.cycle.prompts import thinking
+from conch.cycle.prompts.build import PromptLimits, thinking
 from conch.minds import Situation
 
 
@@ -50,7 +50,7 @@ def test_a_hostile_name_stays_on_its_line_of_the_prompt(tmp_path: Path, name: st
     (tmp_path / name).write_text("")
     situation = Situation("echo", 0, {}, {}, "curiosity", files=list_files(tmp_path))
 
-    said = thinking("system", situation, 10).messages[0].content
+    said = thinking("system", situation, PromptLimits(10)).messages[0].content
     assert situation.files == (name,)
     assert name not in said
     assert any(line.startswith('- "') for line in said.splitlines())

@@ -14,7 +14,7 @@ from conch.cycle.control import Control
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.state.memory import HOUR
 from conch.errors import ModelError
-from conch.minds import ScriptEnded
+from conch.minds import Completion, Prompt, ScriptEnded
 from conch_schemas import ActionTaken, AgentPaused, AgentResumed, CycleReflected, ThoughtFormed, Usage
 
 if TYPE_CHECKING:
@@ -30,6 +30,30 @@ async def test_a_mind_that_fails_is_asked_again_and_costs_no_cycle(life: Life) -
     assert [fact.cycle for fact in life.facts(ActionTaken)] == [0]
     assert [state for state, _ in life.said] == ["running", "mind", "mind", "mind", "running"]
     assert life.said[1] == ("mind", "busy 0; trying again in 0 s")
+
+
+async def test_the_status_tells_for_how_long_the_mind_is_waited_for(
+    life: Life, start: Start, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seconds of now, not those of the first report; once the mind has replied, none."""
+    monkeypatch.setattr(model_retry, "SILENT_SECONDS", 0.01)
+    released, complete = asyncio.Event(), life.mind.complete
+
+    async def slow(prompt: Prompt) -> Completion:
+        await released.wait()
+        return await complete(prompt)
+
+    monkeypatch.setattr(life.mind, "complete", slow)
+    running = await start()
+    await until(lambda: running.agent.status()["state"] == "mind")
+    began = model_retry.monotonic()
+    monkeypatch.setattr(model_retry, "monotonic", lambda: began + 42.0)
+
+    assert running.agent.status()["why"] == "no reply for 42 s so far, it is waited for"
+    monkeypatch.undo()
+    released.set()
+    await until(lambda: running.agent.status()["state"] == "running")
+    assert running.agent.status()["why"] == ""
 
 
 async def test_a_fatal_failure_before_the_mind_ever_spoke_ends_the_run(life: Life) -> None:

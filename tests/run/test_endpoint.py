@@ -139,7 +139,7 @@ def test_an_endpoint_that_hangs_is_said_while_it_hangs(house: House, endpoint: E
     endpoint.plan = ["hangs"]
 
     live = house.begin("--cycles", "1", **endpoint.environment | {"CONCH_MIND__TIMEOUT": "120"})
-    live.says("echo: mind: no reply for 5 s so far")
+    live.says("echo: mind: no reply for 2 s so far")
     endpoint.released.set()
 
     assert live.ended(30) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 
 from conch.config.model.section import SettingsSection
 
@@ -34,14 +34,25 @@ class MindSettings(SettingsSection):
     """Most tokens of one reply."""
     context_window: Annotated[int, Field(gt=0)] | None = None
     """Tokens of the model's context window; none: not known, and the share of it that a prompt uses is not judged."""
+    prompt_tokens: Annotated[int, Field(ge=256)] | None = None
+    """Most tokens of a prompt, 3 bytes each; none: as context_window allows, else 8000 (2000: the reflex mind)."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
     """Seconds for one reply, including all its retries."""
     max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
     """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    """Fields of your own in each request to the endpoint, such as top_p: 0.9; a field of "null" is left out."""
     script: str | None = None
     """File of replies for the scripted mind, one per line."""
     reflex: ReflexSettings = ReflexSettings()
     """The embedded mind."""
+
+    @field_validator("extra")
+    @classmethod
+    def _leaves_the_question(cls, extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if taken := sorted({"model", "messages", "stream"} & extra.keys()):
+            raise ValueError(f"{taken[0]} is set by Conch itself")
+        return extra
 
 
 class CycleSettings(SettingsSection):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from conch.cycle.hosting.runner import AgentRunner
+from conch.cycle.state.sent import SentPrompt
 from conch.errors import ConchError, UsageError
 from conch_schemas import AgentPaused, AgentResumed, Goal, JsonObject
 
@@ -30,6 +31,7 @@ class AgentCommands:
             "say": self._say,
             "goal": self._goal,
             "status": self._status,
+            "prompt": self._prompt,
         }
 
     async def answer(self, subject: str, data: bytes) -> bytes:
@@ -92,6 +94,9 @@ class AgentCommands:
         new = _goal(body["add"])
         await self._one.agent.people_inbox.set_goal(new, by="user")
         return {"goal": new.id}
+
+    async def _prompt(self, body: JsonObject) -> JsonObject:
+        return {"prompt": SentPrompt.of(self._one.agent.next_prompt()).model_dump(mode="json")}
 
     async def _status(self, body: JsonObject) -> JsonObject:
         if body.get("all") is not True:

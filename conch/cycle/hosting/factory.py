@@ -17,10 +17,12 @@ from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.model_retry import GIVE_UP_SECONDS
-from conch.cycle.prompts import system_prompt
+from conch.cycle.prompts.budget import UNREAD_KINDS
+from conch.cycle.prompts.build import system_prompt
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
+from conch.cycle.state.sent import RecordedMind
 from conch.errors import HomeError
 from conch.home import Home
 from conch.minds import Mind, MindFactory
@@ -134,6 +136,8 @@ class AgentFactory:
             mind = self._given or self._made.make(
                 seed=settings.seed, memory=own / "reflex.npz", decided=decided, writes=writes
             )
+            if mind.kind not in UNREAD_KINDS:
+                mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind
         notes = Notes(own / "notes.db", shelf=None if self._child.spec.alone else self._shelf)
         self._notes.append(notes)
@@ -156,7 +160,7 @@ class AgentFactory:
         )
 
     def _meter(self, own: Path, workspace: Path, settings: Settings) -> EffectMeter:
-        described = system_prompt(settings.agent, self._toolbox.registry.describe(), self._values)
+        described = system_prompt(settings.agent, self._toolbox.registry, self._values)
         effects, programs = settings.effects, settings.rewards.test_programs
         known = KnownLines(own / "known.db", most=effects.known_lines, pool=self._known_lines, read_before=described)
         meter = EffectMeter(workspace, known, effects, programs)

@@ -70,9 +70,9 @@ class AgentRunner:
 
     @property
     def behind(self) -> int:
-        """The position where its reading begins: its memory is complete, but its mind may have missed experiences."""
+        """The position where its reading begins: its memory is complete but for the experiences."""
         assert self.at is not None
-        return self.at.read if self.agent.learns else self.at.end
+        return self.at.read
 
     def begin(self, at: RecoveredAgent) -> None:
         """Build the agent with its memory. Raises what building it raises."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from conch.cycle.effects.phases import ROLE_WINDOW, ActPhase, phase_of
 from conch.cycle.grounding.sensors import SensorReading, heard
 from conch.cycle.state.effects import touched
+from conch.cycle.state.rewards import with_lesson, with_reward, with_short_arguments
 from conch.folds import MOST_LEAP
-from conch.minds import RecentOutcome
+from conch.minds import ActReward, Lesson, RecentOutcome
+from conch.text import cut
 from conch_schemas import (
     Action,
     ActionDecided,
     ActionTaken,
     CycleReflected,
     Event,
+    ExperienceRecorded,
     Goal,
     GoalCheck,
     GoalDropped,
@@ -37,8 +39,14 @@ from conch_schemas import (
 
 RECENT = 10
 RECENT_OUTPUT = 2000
-"""Characters of an output, and of an argument, that the memory keeps."""
+"""Characters of an output's beginning, and about as many of an argument, that the memory keeps."""
+RESULT_BYTES = 8 * 1024
+"""Bytes of the outputs of the last WHOLE_RESULTS acts that the memory keeps, encoded: beginning and end."""
+WHOLE_RESULTS = 3
+RECENT_ERROR = 500
+"""Characters of an error, and of an invalid reply, that the memory keeps."""
 RECENT_ARGS = 10
+"""Arguments of an invalid call that the memory keeps; a valid one has no more than its tool takes."""
 HOUR = 3600.0
 TICK = 10.0
 """Seconds of token use that are summed into one entry."""
@@ -109,9 +117,15 @@ class RecentAct(_MemoryModel):
 
     cycle: int
     action: Action
-    """Its arguments, each longer one as a text of at most RECENT_OUTPUT characters."""
+    """Its arguments, each with about RECENT_OUTPUT characters at most."""
     status: str
     output: str
+    """The output's beginning."""
+    error: str = ""
+    result: str = ""
+    """The output's beginning and end, where `output` has not all of it and the act is one of the last WHOLE_RESULTS."""
+    raw: str = ""
+    """The beginning of the reply, where it is no valid action."""
 
 
 class UnansweredMessage(_MemoryModel):
@@ -166,6 +180,10 @@ class AgentMemory(_MemoryModel):
     senses: dict[str, SensorReading] = Field(default_factory=dict)
     """The last reading of each sensor; the most recent one is last."""
     recent: tuple[RecentAct, ...] = ()
+    rewards: dict[int, ActReward] = Field(default_factory=dict)
+    """The rewards of the last acts, by cycle, as far as they are known."""
+    lessons: tuple[Lesson, ...] = ()
+    """The best and the worst acts, the best first."""
     spent: tuple[TokensSpent, ...] = ()
     policy: str | None = None
 
@@ -181,7 +199,19 @@ class AgentMemory(_MemoryModel):
 
     def recall(self) -> tuple[RecentOutcome, ...]:
         """The last actions, in the form that prompts use."""
-        return tuple(RecentOutcome(act.cycle, act.action, act.status, act.output) for act in self.recent)
+        return tuple(
+            RecentOutcome(
+                act.cycle,
+                act.action,
+                act.status,
+                act.output,
+                error=act.error,
+                result=act.result or act.output,
+                raw=act.raw,
+                reward=self.rewards.get(act.cycle),
+            )
+            for act in self.recent
+        )
 
     def knows_message(self, id: str) -> bool:
         """Whether this message waits or was answered (of the last MOST_ANSWERED)."""
@@ -243,6 +273,9 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update={"needs": dict(event.after)})
         case SenseMeasured():
             return memory.model_copy(update={"senses": heard(memory.senses, event)})
+        case ExperienceRecorded():
+            lessons = with_lesson(memory.lessons, event)
+            return memory.model_copy(update={"rewards": with_reward(memory.rewards, event), "lessons": lessons})
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
@@ -329,12 +362,17 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
         action=_short(event.action),
         status=outcome.status,
         output=outcome.output.text[:RECENT_OUTPUT],
+        error=(outcome.error or event.action.reason or "")[:RECENT_ERROR],
+        result=cut(outcome.output.text, RESULT_BYTES).text if len(outcome.output.text) > RECENT_OUTPUT else "",
+        raw="" if event.action.valid else event.raw[:RECENT_ERROR],
     )
+    earlier = [_with_short_result(one) for one in memory.recent[: 1 - WHOLE_RESULTS]]
+    recent = (*earlier, *memory.recent[1 - WHOLE_RESULTS :], act)
     goals = dict(memory.goals)
     for check in event.goals:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
             goals[check.goal] = _checked(active, check, event)
-    after = {"taken": event, "recent": (*memory.recent, act)[-RECENT:], "goals": goals}
+    after = {"taken": event, "recent": recent[-RECENT:], "goals": goals}
     return memory.model_copy(update=after | {"episodes": _worked_on(memory, event)})
 
 
@@ -381,12 +419,10 @@ def _reflected(memory: AgentMemory, event: CycleReflected) -> dict[str, TaskEpis
     return others | {act.episode: worked_on.model_copy(update={"tokens": tokens})}
 
 
+def _with_short_result(act: RecentAct) -> RecentAct:
+    return act.model_copy(update={"result": ""}) if act.result else act
+
+
 def _short(action: Action) -> Action:
-    args = {name: _short_value(value) for name, value in list(action.args.items())[:RECENT_ARGS]}
-    text = action.text[:RECENT_OUTPUT] if action.text is not None else None
-    return action.model_copy(update={"args": args, "text": text})
-
-
-def _short_value(value: Any) -> Any:
-    said = value if isinstance(value, str) else json.dumps(value)
-    return value if len(said) <= RECENT_OUTPUT else said[:RECENT_OUTPUT]
+    kept = list(action.args.items())[: None if action.valid else RECENT_ARGS]
+    return with_short_arguments(action.model_copy(update={"args": dict(kept)}), RECENT_OUTPUT)

@@ -1,0 +1,204 @@
+"""Fits the sections of a prompt to a budget of tokens. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from conch.config import MindSettings
+from conch.text import estimated_tokens
+
+MESSAGE_TOKENS = 4
+"""Tokens that a chat template adds to each message, about."""
+DEFAULT_TOKENS = 8000
+"""Budget of a prompt for a mind whose context window is not known."""
+UNREAD_KINDS = ("reflex", "scripted")
+"""Kinds of minds that do not read a prompt's text."""
+UNREAD_TOKENS = 2000
+"""Budget of a prompt that is not read as text but recorded, for training."""
+MOST_TOKENS = 16_000
+"""Largest budget that is derived from a context window: such a prompt fits into one event as a whole."""
+WINDOW_SHARE = 0.85
+"""Share of the context window, less the reply, that a derived budget uses: the estimate may be too low, and above nine
+tenths the constitution's principle *generative* falls."""
+LEAST_TOKENS = 256
+"""Smallest budget that is derived."""
+NOTE_TOKENS = 16
+"""Tokens that are held back in a section for the note that a part of it was left out."""
+LEAST_BODY = 32
+"""A text is left out rather than shortened to fewer tokens than this."""
+
+
+def prompt_budget(settings: MindSettings) -> int:
+    """Most tokens of a prompt, with its system prompt: `mind.prompt_tokens`, else derived from the context window."""
+    if settings.prompt_tokens is not None:
+        return settings.prompt_tokens
+    if settings.kind in UNREAD_KINDS:
+        return UNREAD_TOKENS
+    if settings.context_window is None:
+        return DEFAULT_TOKENS
+    room = max(settings.context_window - settings.max_tokens, settings.context_window // 2)
+    return max(LEAST_TOKENS, min(MOST_TOKENS, int(WINDOW_SHARE * room)))
+
+
+@dataclass(frozen=True)
+class SectionEntry:
+    """A part of a section that is shown, shortened or left out by itself."""
+
+    head: str = ""
+    """Lines that are always shown with it."""
+    body: str = ""
+    """A text that is quoted behind the head, and may be shortened."""
+    tail: str = ""
+    """Lines behind the body."""
+
+    @cached_property
+    def whole(self) -> str:
+        """All of it, the body quoted."""
+        return _joined(self.head, quoted(self.body), self.tail)
+
+    def within(self, room: int) -> str | None:
+        """It in at most `room` tokens, with a shortened body if need be; None where that leaves too little."""
+        if self.tokens <= room:
+            return self.whole
+        left = room - estimated_tokens(_joined(self.head, self.tail)) - 1
+        while self.body and left >= LEAST_BODY:
+            shown = _joined(self.head, quoted(_shortened(self.body, left)), self.tail)
+            if (over := estimated_tokens(shown) - room) <= 0:
+                return shown
+            left -= max(over, left // 16)
+        return None
+
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of all of it."""
+        return estimated_tokens(self.whole)
+
+
+@dataclass(frozen=True)
+class PromptSection:
+    """A section of a prompt before it is fitted."""
+
+    name: str
+    title: str
+    """Its first line, of this program; empty: it has none."""
+    entries: tuple[SectionEntry, ...]
+    priority: int
+    """Sections of a lower number get their tokens first."""
+    share: float
+    """Share of the budget, 0..1, that it has before sections of less priority; what those leave is given out again."""
+    newest_first: bool = False
+    """Whether the last entries are the ones to keep."""
+
+
+@dataclass(frozen=True)
+class FittedSection:
+    """A section as it is in the prompt."""
+
+    name: str
+    text: str
+    tokens: int
+    """By the estimate."""
+    entries: int
+    """Entries before it was fitted."""
+    left_out: int
+    """Entries that are not shown."""
+    shortened: int
+    """Entries that are shown in part."""
+
+
+class _Fitting:
+    """One section while it is fitted: entries are taken in the order of their worth."""
+
+    def __init__(self, section: PromptSection) -> None:
+        self.section = section
+        places = range(len(section.entries))
+        self._order = list(reversed(places) if section.newest_first else places)
+        self._shown: dict[int, str] = {}
+
+    def fit(self, room: int) -> int:
+        """Choose the entries for `room` tokens anew; returns the tokens used."""
+        section = self.section
+        self._shown = {}
+        used = estimated_tokens(section.title) + 1
+        whole = sum(entry.tokens + 1 for entry in section.entries)
+        if used + whole > room:
+            used += NOTE_TOKENS
+        for place in self._order:
+            text = section.entries[place].within(room - used - 1)
+            if text is None:
+                break
+            self._shown[place] = text
+            used += estimated_tokens(text) + 1
+        return self.tokens
+
+    @property
+    def whole(self) -> bool:
+        """Whether every entry is shown as it is."""
+        entries = self.section.entries
+        return len(self._shown) == len(entries) and all(entries[at].whole == text for at, text in self._shown.items())
+
+    @property
+    def tokens(self) -> int:
+        text = self.text
+        return estimated_tokens(text) + 1 if text else 0
+
+    @property
+    def text(self) -> str:
+        if not self._shown:
+            return ""
+        shown = [self._shown[place] for place in sorted(self._shown)]
+        missing = len(self.section.entries) - len(shown)
+        if missing:
+            kind = "earlier" if self.section.newest_first else "more"
+            note = f"({missing} {kind} left out for want of room)"
+            shown.insert(0, note) if self.section.newest_first else shown.append(note)
+        return _joined(self.section.title, *shown)
+
+    def fitted(self) -> FittedSection:
+        entries = self.section.entries
+        short = sum(text != entries[place].whole for place, text in self._shown.items())
+        return FittedSection(
+            self.section.name, self.text, self.tokens, len(entries), len(entries) - len(self._shown), short
+        )
+
+
+def fitted(sections: Sequence[PromptSection], budget: int) -> tuple[FittedSection, ...]:
+    """The sections that have an entry, in their order, in at most `budget` tokens together.
+
+    By priority, each section gets what it needs up to its share; then, by priority again, what is left. A section that
+    gets no entry is listed with an empty text.
+    """
+    fittings = [_Fitting(section) for section in sections if section.entries]
+    by_priority = sorted(fittings, key=lambda one: one.section.priority)
+    used: dict[str, int] = {}
+    for one in by_priority:
+        room = min(budget - sum(used.values()), int(budget * one.section.share))
+        used[one.section.name] = one.fit(room)
+    for one in by_priority:
+        if not one.whole:
+            others = sum(tokens for name, tokens in used.items() if name != one.section.name)
+            used[one.section.name] = one.fit(budget - others)
+    return tuple(one.fitted() for one in fittings)
+
+
+def quoted(text: str) -> str:
+    """`text` with a mark before each line, for all of Unicode's line ends."""
+    return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+def listed(texts: Iterable[str]) -> tuple[SectionEntry, ...]:
+    """Each text on one line, for all of Unicode's line ends; each run of white space becomes one blank."""
+    return tuple(SectionEntry(head=f"- {' '.join(text.split())}") for text in texts)
+
+
+def _shortened(text: str, tokens: int) -> str:
+    """Beginning and end of a text that has more than `tokens` tokens, in about as many."""
+    kept = len(text) * tokens // max(1, estimated_tokens(text)) - 40  # the line between them
+    half = max(1, kept // 2)
+    return f"{text[:half]}\n[… {max(0, len(text) - 2 * half)} characters left out …]\n{text[-half:]}"
+
+
+def _joined(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)

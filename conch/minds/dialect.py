@@ -1,0 +1,101 @@
+"""Differences between OpenAI-compatible endpoints: refused fields, reasoning in a reply, code fences. Pure.
+
+The SDK of OpenAI knows its own endpoint alone; the others differ in what they refuse with status 400.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from conch.errors import ModelError
+
+REFUSED = frozenset({400, 422})
+"""Statuses of an endpoint that does not take a part of the request."""
+RENAMED = {"max_tokens": "max_completion_tokens"}
+"""Fields that reasoning models of OpenAI take by another name."""
+OPTIONAL = ("max_tokens", "temperature", "stream_options", "system")
+"""Parts that a request can do without; `system` is the role of the system prompt, which then begins the question."""
+
+_UNKNOWN = re.compile(
+    r"unsupported|not support|unknown|unrecognized|unrecognised|unexpected|not permitted|not allowed|forbidden|"
+    r"additional propert|extra (?:inputs?|fields?)|does not (?:accept|take)|invalid role|extraneous|only the default",
+    re.IGNORECASE,
+)
+_NAMED = {
+    "system": re.compile(
+        r"messages\[0\]\.role|\bsystem (?:role|messages?)\b|\brole\b[^.]{0,40}\bsystem\b", re.IGNORECASE
+    ),
+    **{field: re.compile(rf"(?<![\w-]){field}(?![\w-])") for field in OPTIONAL if field != "system"},
+}
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
+_OPENED_BEFORE = re.compile(r"(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
+_ACTION = re.compile(r"\s*(?:TOOL|DO_NOTHING|REFLECT):", re.IGNORECASE | re.ASCII)
+_FENCED = re.compile(r"\s*(`{3,})[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*\1\s*", re.DOTALL)
+_TICKED = re.compile(r"\s*(`+)([^`\n]+)\1\s*")
+
+
+@dataclass(frozen=True)
+class RequestForm:
+    """The parts that an endpoint's model has refused, and is asked without."""
+
+    refused: frozenset[str] = frozenset()
+
+    def body(self, request: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """The request in this form: refused fields left out, or under their other name."""
+        found: dict[str, JsonValue] = {}
+        for name, value in request.items():
+            if name not in self.refused:
+                found[name] = value
+            elif name in RENAMED:
+                found[RENAMED[name]] = value
+        return found
+
+    def plainer(self, refusal: ModelError) -> RequestForm | None:
+        """The form without the part that `refusal` names; None where it names none, or one that is left out already."""
+        if refusal.status not in REFUSED or not _UNKNOWN.search(refusal.detail):
+            return None
+        for part in OPTIONAL:
+            if part not in self.refused and _NAMED[part].search(refusal.detail):
+                return RequestForm(self.refused | {part})
+        return None
+
+
+def own_fields(extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The user's own fields of a request. A text that is JSON counts as its value: the file's values are all texts."""
+    return {name: _as_json(value) for name, value in extra.items()}
+
+
+def _as_json(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return own_fields(value)
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            found: JsonValue = json.loads(value)
+            return found
+    return value
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """(reasoning, reply): a beginning `<think>…</think>` is no part of the reply, nor what precedes a `</think>` whose
+    beginning the endpoint has left out. Of a reply that begins as an action, nothing is taken."""
+    if _ACTION.match(text):
+        return "", text
+    if found := _THOUGHT.match(text):
+        return found[1], text[found.end() :].lstrip()
+    if "</think" in text and (found := _OPENED_BEFORE.match(text)):
+        return found[0], text[found.end() :].lstrip()
+    return "", text
+
+
+def without_fence(text: str) -> str:
+    """The text inside the code fence or the backticks that are around all of it; else the text as it is."""
+    found = _FENCED.fullmatch(text) or _TICKED.fullmatch(text)
+    return found[2] if found else text

@@ -28,7 +28,7 @@ from conch.cycle.hosting.material import MaterialSupply
 from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
-from conch.cycle.prompts.budget import prompt_budget
+from conch.cycle.prompts.budget import UNREAD_KINDS, prompt_budget
 from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thinking
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
@@ -85,7 +85,8 @@ class Agent:
         settings, mind, registry = agent_context.settings, agent_context.mind, agent_context.toolbox.registry
         self.name, self.control = settings.agent, control
         self._agent_context, self._at, self._registry = agent_context, recovered, registry
-        self._limits = PromptLimits(settings.mind.max_tokens, prompt_budget(settings.mind))
+        is_read = settings.mind.kind not in UNREAD_KINDS
+        self._limits = PromptLimits(settings.mind.max_tokens, prompt_budget(settings.mind), is_read)
         self._system = system_prompt(self.name, registry, agent_context.values, self._limits.budget)
         self.policy = _digest(mind.kind, mind.model, self._system, agent_context.values.digest)
         self._facts = AgentPublisher(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from conch.cycle.prompts.build import PromptLimits, deciding, reflecting, thinking
-from conch.minds import RecentOutcome, SensorValue, Situation
+from conch.minds import Prompt, RecentOutcome, SensorValue, Situation
 from conch_schemas import Action, Claim, FileCheck, Goal
 
 LINE_ENDS = ("\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
@@ -65,3 +67,14 @@ def test_what_a_person_says_keeps_its_lines() -> None:
     told = thinking("system", situation("x", "First.\n\n  def f():\n\t> cited"), PromptLimits(10)).messages[0].content
 
     assert "A person says (answer with the tool reply):\n> First.\n> \n>   def f():\n> \t> cited\n\nGoals:" in told
+
+
+@pytest.mark.parametrize(("ask", "written"), [(thinking, 0), (reflecting, 0), (deciding, 1)])
+def test_for_a_mind_that_reads_no_text_only_the_decision_is_written(ask: Callable[..., Prompt], written: int) -> None:
+    """It is recorded for training; the mind has the situation as values."""
+    asked = situation("x", "Hello")
+
+    prompt = ask("system", asked, PromptLimits(10, is_read=False))
+
+    assert len(prompt.messages) == written
+    assert prompt.situation is asked

@@ -43,6 +43,8 @@ class PromptLimits:
     """Most tokens of the reply."""
     budget: int = DEFAULT_TOKENS
     """Most tokens of the prompt, by the estimate, with the system prompt."""
+    is_read: bool = True
+    """Whether the mind reads the text. Else only the decision's, which is recorded, is written: a millisecond each."""
 
 
 def system_prompt(agent: str, tools: Registry, values: Values, budget: int = DEFAULT_TOKENS) -> str:
@@ -109,6 +111,8 @@ def reflecting(system: str, situation: Situation, limits: PromptLimits) -> Promp
 
 
 def _prompt(purpose: Purpose, system: str, situation: Situation, ask: str, limits: PromptLimits) -> Prompt:
+    if not limits.is_read and purpose != "decide":
+        return Prompt(purpose, system, (), situation, limits.max_tokens)
     of_system = estimated_tokens(system) + MESSAGE_TOKENS
     of_ask = estimated_tokens(ask) + MESSAGE_TOKENS
     sections = fitted(tuple(_sections(purpose, situation, limits.budget)), limits.budget - of_system - of_ask)

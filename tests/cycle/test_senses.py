@@ -161,7 +161,9 @@ async def test_what_a_sensor_says_reaches_the_mind_and_its_thought(life: Life, s
     running = await start()
 
     await running.put(event)
-    await until(lambda: any("kitchen: 21.5 °C, " in prompt.messages[0].content for prompt in life.mind.asked))
+    await until(
+        lambda: any("kitchen: 21.5 °C, " in said.content for prompt in life.mind.asked for said in prompt.messages)
+    )
     await until(lambda: any(fact.claims for fact in life.facts(ThoughtGrounded)))
     grounded = next(fact for fact in life.facts(ThoughtGrounded) if fact.claims)
     again = await life.agent(running.bus)

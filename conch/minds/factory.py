@@ -58,7 +58,14 @@ class MindFactory:
         from conch.minds.reflex import ReflexMind
 
         explore: Literal["ucb", "random"] = "random" if settings.model == "random" else "ucb"
-        return ReflexMind(memory, seed=seed, explore=explore, writes=writes, bonus=self._bonus)
+        return ReflexMind(
+            memory,
+            seed=seed,
+            explore=explore,
+            writes=writes,
+            bonus=self._bonus,
+            epsilon=settings.reflex.epsilon,
+        )
 
     def _scripted(self, decided: int) -> Mind:
         from conch.minds.scripted import ScriptedMind, read_script

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from conch_schemas import Action, Claim, ExperienceRecorded, Goal, PromptMessage, Usage
+from conch_schemas import Action, Claim, Decoding, ExperienceRecorded, Goal, PromptMessage, Usage
 
 Purpose = Literal["think", "decide", "reflect"]
 
@@ -93,6 +93,8 @@ class Completion:
     """Milliseconds that the caller waited."""
     constrained: bool = False
     """Whether a grammar constrained the decoding."""
+    decoding: Decoding | None = None
+    """What the mind knows of the decoding; None: nothing beyond the other fields."""
 
 
 class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error

@@ -15,6 +15,8 @@ class ReflexSettings(SettingsSection):
 
     writes: bool = False
     """Whether it may change files in a workspace that Conch did not make; in one that Conch made it may."""
+    epsilon: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """Share of decisions drawn evenly from all candidates, 0..1; above 0, policies can be compared on its log."""
 
 
 class MindSettings(SettingsSection):

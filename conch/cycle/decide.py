@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conch.actions import Registry, parse
 from conch.cycle.prompts import deciding
@@ -25,7 +25,7 @@ class DecisionResult:
 
 async def decide(mind: Mind, system: str, situation: Situation, registry: Registry, max_tokens: int) -> DecisionResult:
     """One decision on the situation's thought. Raises ModelError when the mind gives none."""
-    prompt = deciding(system, situation, max_tokens)
+    prompt = replace(deciding(system, situation, max_tokens), registry=registry)
     completion = await mind.complete(prompt)
     return DecisionResult(
         prompt.messages, completion, parse(completion.text, registry), _decoding(mind.kind, prompt, completion)

@@ -81,6 +81,8 @@ class StreamedReply:
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
+    logprob: float | None = None
+    """Sum of the log probabilities of its tokens, where the endpoint reports them."""
 
     def take(self, chunk: JsonObject, key: str) -> None:
         """Append one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
@@ -98,6 +100,8 @@ class StreamedReply:
             if choice.get("index") in (0, None):  # other choices were not requested
                 self._add((choice.get(key) or {}).get("content"))
                 self.finish_reason = choice.get("finish_reason") or self.finish_reason
+                for token in (choice.get("logprobs") or {}).get("content") or ():
+                    self.logprob = (self.logprob or 0.0) + token.get("logprob")
 
     def _add(self, content: object) -> None:
         if content is None:  # a chunk with only a role, a tool call or reasoning

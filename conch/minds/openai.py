@@ -12,6 +12,7 @@ from conch.config import MindSettings
 from conch.errors import ModelError
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
+from conch.minds.sampling import Sampler, Sampling
 from conch.retry import MODEL_REQUEST
 from conch.text import well_formed
 from conch_schemas import ExperienceRecorded
@@ -47,6 +48,7 @@ class OpenAIMind:
         self._settings = settings
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
+        self._sampler = Sampler(settings, seed=seed)
         self._sleep = sleep
         self._first_word = first_word
         self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
@@ -58,9 +60,9 @@ class OpenAIMind:
 
     async def complete(self, prompt: Prompt) -> Completion:
         """The reply. Raises ModelError: `fatal` if the request itself is refused; `retry_after` as requested."""
-        started = time.monotonic()
+        started, sampling = time.monotonic(), self._sampler.of(prompt)
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
-            reply = await self._in_time(prompt)
+            reply = await self._in_time(prompt, sampling)
         self._first_word = None
         return Completion(
             text=well_formed("".join(reply.parts)),  # a surrogate pair may be split over two chunks
@@ -68,9 +70,11 @@ class OpenAIMind:
             usage=reply.usage,
             model=reply.model or self.model,
             ms=(time.monotonic() - started) * 1000,
+            constrained=sampling.constraint != "free",
+            decoding=sampling.decoding(reply, self.model),
         )
 
-    async def _in_time(self, prompt: Prompt) -> StreamedReply:
+    async def _in_time(self, prompt: Prompt, sampling: Sampling) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
         deadline = began + timeout
         first = deadline if self._first_word is None else min(deadline, began + self._first_word)
@@ -82,7 +86,7 @@ class OpenAIMind:
                     if not limit.expired():  # the deadline neither expired nor is about to
                         limit.reschedule(deadline)
 
-                return await self._persistently(self._body(prompt), deadline, last, heard)
+                return await self._persistently(self._body(prompt, sampling), deadline, last, heard)
         except TimeoutError:
             silent = limit.when() != deadline
             whole, most = ("said nothing", self._first_word) if silent else ("gave no whole reply", timeout)
@@ -97,7 +101,7 @@ class OpenAIMind:
         if not self._shares:
             await self._line.close()
 
-    def _body(self, prompt: Prompt) -> bytes:
+    def _body(self, prompt: Prompt, sampling: Sampling) -> bytes:
         said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
         request = {
             "model": self.model,
@@ -106,6 +110,7 @@ class OpenAIMind:
             "max_tokens": min(prompt.max_tokens, self._settings.max_tokens),
             "stream": True,
             "stream_options": {"include_usage": True},
+            **sampling.fields,
         }
         return json.dumps(request).encode()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from conch.actions import Registry
 from conch_schemas import Action, Claim, Decoding, ExperienceRecorded, Goal, PromptMessage, Usage
 
 Purpose = Literal["think", "decide", "reflect"]
@@ -79,6 +80,8 @@ class Prompt:
     """The messages after the system prompt."""
     situation: Situation
     max_tokens: int = 1024
+    registry: Registry | None = None
+    """The tools whose calls the reply may be held to; None: any text is a reply."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ class ReflexSettings(SettingsSection):
 class MindSettings(SettingsSection):
     """The mind, which thinks and decides."""
 
-    kind: Literal["reflex", "openai", "scripted"] = "reflex"
-    """reflex: the embedded bandit, no model; openai: any OpenAI-compatible endpoint; scripted: replies from a file."""
+    kind: Literal["reflex", "openai", "local", "scripted"] = "reflex"
+    """reflex: a bandit; openai: any OpenAI-compatible endpoint; local: a model that Conch serves; scripted: a file."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
@@ -40,6 +40,10 @@ class MindSettings(SettingsSection):
     """Seconds for one reply, including all its retries."""
     max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
     """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
+    constrain: Literal["auto", "off", "grammar"] = "auto"
+    """grammar: decisions are held to a GBNF grammar of the tools (llama.cpp); auto: so for local, not for openai."""
+    free_share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Share of cycles, 0..1, whose decision is decoded without a constraint where there is one."""
     script: str | None = None
     """File of replies for the scripted mind, one per line."""
     reflex: ReflexSettings = ReflexSettings()

@@ -45,7 +45,7 @@ class MindFactory:
         Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
         """
         settings = self._settings
-        if settings.kind == "openai":
+        if settings.kind in ("openai", "local"):
             from conch.minds.endpoint import ConnectionPool
             from conch.minds.openai import OpenAIMind
 

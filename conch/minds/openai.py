@@ -45,7 +45,7 @@ class OpenAIMind:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
         shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
         replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts."""
-        self._settings = settings
+        self._settings, self.kind = settings, settings.kind
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self._sampler = Sampler(settings, seed=seed)

@@ -35,6 +35,7 @@ from conch.cli.run.state import RunState
 from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, together, wanted_builtin
+from conch.engine import ENGINE_MODULE, checked
 from conch.errors import ConchError
 from conch.home import Home
 from conch.processes import (
@@ -59,6 +60,7 @@ from conch.values import in_force
 PAGE_NICE = 5
 """The dashboard's niceness against agents and consumers: a third of the processor where all want it."""
 AGENT: Final = "agent"
+ENGINE: Final = "engine"
 AGENT_MODULE: Final = "conch.cycle.hosting.process"
 CONSUMER_MODULE: Final = "conch.consumer.process"
 
@@ -114,6 +116,8 @@ class ProcessTree:
             state.settings = ready(state.home, state.settings, common, several=len(state.agents) > 1)
             await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
+            if state.settings.mind.kind == "local":
+                state.model = await asyncio.to_thread(checked, state.settings.mind.model)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
             end_stale_sandboxes(state.workspaces)
             keeping: list[asyncio.Task[Any]] = []
@@ -200,8 +204,13 @@ class ProcessTree:
             ]
             acting = start(agent.live(functools.partial(self._specs.agents, identities, born)), name="agent")
             page = [WatchedTask(child, start(child.live(self._specs.page), name=PAGE)) for child in self._pages()]
+            engine = [
+                WatchedTask(child, start(child.live(self._specs.engine), name=ENGINE)) for child in self._engines()
+            ]
             named = state.settings.ui.port is not None
-            tree = RunningChildren(WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named)
+            tree = RunningChildren(
+                WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named, engine
+            )
             watching += [*(kept.living for kept in tree.scoring), acting]
             if state.reloads:
                 renewed = functools.partial(self._renew, bus, identities, consumers)
@@ -313,6 +322,10 @@ class ProcessTree:
     def _pages(self) -> list[ChildProcess]:
         """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
         return [self._child(PAGE, CONSUMER_MODULE, nice=PAGE_NICE)] if PAGE in self._state.wanted_builtin() else []
+
+    def _engines(self) -> list[ChildProcess]:
+        """The engine of the mind `local`, one for all agents. It has the agents' niceness: they wait for it."""
+        return [self._child(ENGINE, ENGINE_MODULE, secrets=False)] if self._state.model is not None else []
 
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""

@@ -8,5 +8,7 @@ from .models import installed_file as installed_file
 from .models import models_dir as models_dir
 from .serving import ENGINE_MODULE as ENGINE_MODULE
 from .serving import EngineAddress as EngineAddress
+from .serving import RunningEngine as RunningEngine
 from .serving import engine_start as engine_start
 from .serving import minded as minded
+from .serving import running_engine as running_engine

@@ -62,6 +62,9 @@ from .metrics import MetricsAt as MetricsAt
 from .metrics import MetricsDashboards as MetricsDashboards
 from .metrics import MetricsRules as MetricsRules
 from .metrics import MetricsWritten as MetricsWritten
+from .models import ModelRow as ModelRow
+from .models import Models as Models
+from .models import ModelTest as ModelTest
 from .needs import NeedChanges as NeedChanges
 from .needs import NeedRow as NeedRow
 from .needs import Needs as Needs

@@ -219,6 +219,8 @@ class ProcessTree:
             if "store" in state.wanted_builtin():
                 watching.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, watching)
+            if state.model is not None and not state.engine.up.is_set():
+                acting.cancel()  # it waits for an engine that does not come
             waiting.anew()
             if state.page is None:  # nobody has seen it: a short run does not wait for it to begin
                 for kept in page:

@@ -65,8 +65,10 @@ def _serve(spec: messages.EngineStart, own_log: Path) -> Any:
 
 
 def _processors() -> int:
-    """Processors that this process may use: a container may have fewer than the machine."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    """Processors that this process may use, less one for the agents and the bus: threads of llama.cpp wait for each
+    other at every layer, and one without a processor holds up all. A container may have fewer than the machine."""
+    count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, count - 1)
 
 
 def _reason(log: Path) -> str:

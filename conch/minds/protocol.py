@@ -108,7 +108,7 @@ class Mind(Protocol):
     """A source of thoughts and decisions. One mind serves one agent; calls do not overlap."""
 
     kind: str
-    """reflex, openai, scripted."""
+    """reflex, openai, local, scripted."""
     learns: bool
     """Whether it learns from experiences; without it, `learn` is never called."""
 

@@ -10,8 +10,9 @@ from conch.actions import Registry, gbnf
 from conch.config import MindSettings
 from conch.minds.endpoint import StreamedReply
 from conch.minds.protocol import Prompt
-from conch_schemas import Constraint, Decoding, JsonObject
+from conch_schemas import Constraint, Decoding
 
+RequestFields = dict[str, str | int | float | bool]
 LLAMA = "llama.cpp"
 """Name of the engine of the mind `local`."""
 TOP_P = 0.95
@@ -29,7 +30,7 @@ class Sampling:
     top_p: float | None
     seed: int | None
     constraint: Constraint
-    fields: JsonObject
+    fields: RequestFields
     """Fields of the request beside messages, model, temperature and most tokens."""
 
     def decoding(self, reply: StreamedReply, model: str) -> Decoding:
@@ -61,9 +62,10 @@ class Sampler:
         know.
         """
         situation = prompt.situation
-        fields: JsonObject = {}
-        seed = _number(f"{self._seed}/{situation.cycle}/{prompt.purpose}") >> 17 if self._local else None
+        fields: RequestFields = {}
+        seed = None
         if self._local:
+            seed = _number(f"{self._seed}/{situation.cycle}/{prompt.purpose}") >> 17
             fields |= {"seed": seed, "top_p": TOP_P, "logprobs": True, "top_logprobs": 1}
         held = self._constrains and prompt.registry is not None
         if held and not is_free(situation.agent, situation.cycle, self._settings.free_share):

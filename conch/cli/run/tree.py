@@ -159,7 +159,7 @@ class ProcessTree:
             replicas=1 if state.embedded else state.settings.bus.replicas,
             strict=state.settings.bus.durability == "strict",
         ) as bus:
-            identities = await self._identities(bus)
+            identities = await _identities(bus, state, self._run_output)
             own = state.home.agentuid(state.settings.agent)
             await claim(bus, own, state.wanted_builtin(), state.access.shown)
             store = store_path(state.settings.store.url, state.home.path)
@@ -246,20 +246,6 @@ class ProcessTree:
             if counted and state.failed:
                 raise next(iter(state.failed.values()))
 
-    async def _identities(self, bus: Bus) -> list[AgentIdentity]:
-        """The agents that can act. Raises what keeps out the first, where none can."""
-        state = self._state
-        identities, homeless = await asyncio.to_thread(members, state.home, state.agents)
-        identities, strangers = await without_strangers(bus, identities)
-        left_out: dict[str, ConchError] = {**homeless, **strangers}
-        if not identities:
-            raise left_out[state.agents[0]]
-        for name, error in left_out.items():
-            self._run_output.warn(f"{name} is left out: {error}")
-        state.failed |= left_out
-        state.agents = [identity.name for identity in identities]
-        return identities
-
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Return when the agent has ended, a stop was requested, or a child cannot go on."""
         acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
@@ -334,3 +320,17 @@ class ProcessTree:
         if self._stop.is_set():
             run.cancel()
         self._stop.set()
+
+
+async def _identities(bus: Bus, state: RunState, run_output: RunOutput) -> list[AgentIdentity]:
+    """The agents that can act. Raises what keeps out the first, where none can."""
+    identities, homeless = await asyncio.to_thread(members, state.home, state.agents)
+    identities, strangers = await without_strangers(bus, identities)
+    left_out: dict[str, ConchError] = {**homeless, **strangers}
+    if not identities:
+        raise left_out[state.agents[0]]
+    for name, error in left_out.items():
+        run_output.warn(f"{name} is left out: {error}")
+    state.failed |= left_out
+    state.agents = [identity.name for identity in identities]
+    return identities

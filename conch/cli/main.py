@@ -35,6 +35,7 @@ COMMANDS = {
     "walk": ("conch.cli.walk:app", "Walks, runs of marks with a goal: start, list, show, pause, resume, close."),
     "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),
     "bus": ("conch.cli.bus:app", "The bus: info, tail, bench, snapshot, restore, permissions."),
+    "model": ("conch.cli.model:app", "Models of the local mind: list, install, remove, test."),
     "metrics": ("conch.cli.metrics:app", "Metrics: rules, dashboards, serve."),
     "values": ("conch.cli.values:app", "Values and guardrails: show, new, sign."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),

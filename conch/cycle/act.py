@@ -99,6 +99,7 @@ def taken(
         "tools": tools,
         "constrained": decided.constrained,
         "model": decided.model,
+        "decoding": decided.decoding,
         "usage": _sum(thought.usage, decided.usage),
         "ms": {"think": thought.ms, "ground": ground_ms, "decide": decided.ms, "act": result.ms},
     }

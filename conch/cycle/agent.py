@@ -303,6 +303,7 @@ class Agent:
                 model=reply.model,
                 finish_reason=reply.finish_reason,
                 ms=reply.ms,
+                decoding=decision.decoding,
             )
         )
 

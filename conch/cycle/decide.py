@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import dataclass, replace
 
 from conch.actions import Registry, parse
 from conch.cycle.prompts.build import PromptLimits, deciding
-from conch.minds import Completion, Mind, Situation
-from conch_schemas import Action, PromptMessage
+from conch.minds import Completion, Mind, Prompt, Situation
+from conch.text import well_formed
+from conch_schemas import Action, Decoding, PromptMessage
 
 _ENDED = {
     "length": "the reply was cut off at its limit of tokens, mind.max_tokens",
@@ -24,15 +27,17 @@ class DecisionResult:
     messages: tuple[PromptMessage, ...]
     completion: Completion
     action: Action
+    decoding: Decoding
 
 
 async def decide(
     mind: Mind, system: str, situation: Situation, registry: Registry, limits: PromptLimits
 ) -> DecisionResult:
     """One decision on the situation's thought. Raises ModelError when the mind gives none."""
-    prompt = deciding(system, situation, limits)
+    prompt = replace(deciding(system, situation, limits), registry=registry)
     completion = await mind.complete(prompt)
-    return DecisionResult(prompt.messages, completion, _explained(parse(completion.text, registry), completion))
+    action = _explained(parse(completion.text, registry), completion)
+    return DecisionResult(prompt.messages, completion, action, _decoding(mind.kind, prompt, completion))
 
 
 def _explained(action: Action, completion: Completion) -> Action:
@@ -41,3 +46,27 @@ def _explained(action: Action, completion: Completion) -> Action:
     if action.valid or why is None:
         return action
     return action.model_copy(update={"reason": f"{why} ({action.reason})"})
+
+
+def _decoding(kind: str, prompt: Prompt, reply: Completion) -> Decoding:
+    """What is known of the reply's decoding: what the mind says of it, the digest of the prompt and the state's key."""
+    known = reply.decoding or Decoding(
+        engine=kind, model=reply.model, constraint="grammar" if reply.constrained else "free"
+    )
+    digest = known.prompt_sha256 or prompt_digest(prompt)
+    return known.model_copy(update={"prompt_sha256": digest, "state_key": state_key(prompt.situation)})
+
+
+def prompt_digest(prompt: Prompt) -> str:
+    """SHA-256 of the prompt's messages, as `Decoding.prompt_sha256` describes it."""
+    said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
+    messages = [{"content": well_formed(content), "role": role} for role, content in said]
+    return hashlib.sha256(json.dumps(messages, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
+def state_key(situation: Situation) -> str:
+    """The key of comparable states, as `Decoding.state_key` describes it. The order of goals and tools is nothing."""
+    goals = sorted(goal.id for goal in situation.goals)
+    last = situation.recent[-1].status if situation.recent else ""
+    parts = [situation.need, goals, sorted(situation.tools), last]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

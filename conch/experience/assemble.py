@@ -256,6 +256,7 @@ def assemble(
         episode=act.episode,
         terminal=act.terminal,
         skills_on_offer=0 if act.effect is None else act.effect.skills_on_offer,
+        decoding=act.decoding,
     )
 
 

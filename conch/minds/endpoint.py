@@ -90,6 +90,8 @@ class StreamedReply:
     """Characters of reasoning that came beside the reply."""
     counted: bool = False
     """Whether the endpoint counted the tokens."""
+    logprob: float | None = None
+    """Sum of the log probabilities of its tokens, where the endpoint reports them."""
 
     def take(self, chunk: JsonObject, key: str) -> None:
         """Append one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
@@ -110,6 +112,8 @@ class StreamedReply:
                 self._beside(said)
                 self._add(said.get("content"))
                 self.finish_reason = choice.get("finish_reason") or self.finish_reason
+                for token in (choice.get("logprobs") or {}).get("content") or ():
+                    self.logprob = (self.logprob or 0.0) + token.get("logprob")
 
     def _beside(self, said: JsonObject) -> None:
         """Take what comes beside the content: reasoning by either of its names, and the words of a refusal."""

@@ -45,7 +45,7 @@ class MindFactory:
         Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
         """
         settings = self._settings
-        if settings.kind == "openai":
+        if settings.kind in ("openai", "local"):
             from conch.minds.endpoint import ConnectionPool
             from conch.minds.openai import OpenAIMind
 
@@ -58,7 +58,14 @@ class MindFactory:
         from conch.minds.reflex import ReflexMind
 
         explore: Literal["ucb", "random"] = "random" if settings.model == "random" else "ucb"
-        return ReflexMind(memory, seed=seed, explore=explore, writes=writes, bonus=self._bonus)
+        return ReflexMind(
+            memory,
+            seed=seed,
+            explore=explore,
+            writes=writes,
+            bonus=self._bonus,
+            epsilon=settings.reflex.epsilon,
+        )
 
     def _scripted(self, decided: int) -> Mind:
         from conch.minds.scripted import ScriptedMind, read_script

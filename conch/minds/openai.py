@@ -16,6 +16,7 @@ from conch.log import get_logger
 from conch.minds.dialect import RequestForm, own_fields, split_reasoning, without_fence
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
+from conch.minds.sampling import Sampler, Sampling
 from conch.retry import MODEL_REQUEST
 from conch.text import BYTES_PER_TOKEN, estimated_tokens, well_formed
 from conch_schemas import ExperienceRecorded, Usage
@@ -50,9 +51,10 @@ class OpenAIMind:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
         shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
         replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts."""
-        self._settings = settings
+        self._settings, self.kind = settings, settings.kind
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
+        self._sampler = Sampler(settings, seed=seed)
         self._sleep = sleep
         self._first_word = first_word
         self._estimates = False
@@ -66,9 +68,9 @@ class OpenAIMind:
 
     async def complete(self, prompt: Prompt) -> Completion:
         """The reply. Raises ModelError: `fatal` if the request itself is refused; `retry_after` as requested."""
-        started = time.monotonic()
+        started, sampling = time.monotonic(), self._sampler.of(prompt)
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
-            reply = await self._in_time(prompt)
+            reply = await self._in_time(prompt, sampling)
         self._first_word = None
         text = well_formed("".join(reply.parts))  # a surrogate pair may be split over two chunks
         return Completion(
@@ -77,6 +79,8 @@ class OpenAIMind:
             usage=self._usage(prompt, reply, text),
             model=reply.model or self.model,
             ms=(time.monotonic() - started) * 1000,
+            constrained=sampling.constraint != "free",
+            decoding=sampling.decoding(reply, self.model),
         )
 
     def _said(self, prompt: Prompt, reply: StreamedReply, text: str) -> str:
@@ -105,7 +109,7 @@ class OpenAIMind:
         asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
         return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
 
-    async def _in_time(self, prompt: Prompt) -> StreamedReply:
+    async def _in_time(self, prompt: Prompt, sampling: Sampling) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
         deadline = began + timeout
         first = deadline if self._first_word is None else min(deadline, began + self._first_word)
@@ -117,7 +121,7 @@ class OpenAIMind:
                     if not limit.expired():  # the deadline neither expired nor is about to
                         limit.reschedule(deadline)
 
-                return await self._persistently(prompt, deadline, last, heard)
+                return await self._persistently(prompt, sampling, deadline, last, heard)
         except TimeoutError:
             silent = limit.when() != deadline
             whole, most = ("said nothing", self._first_word) if silent else ("gave no whole reply", timeout)
@@ -135,7 +139,7 @@ class OpenAIMind:
     def _most(self, prompt: Prompt) -> int:
         return min(prompt.max_tokens, self._settings.max_tokens)
 
-    def _body(self, prompt: Prompt, form: RequestForm) -> bytes:
+    def _body(self, prompt: Prompt, sampling: Sampling, form: RequestForm) -> bytes:
         said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
         if "system" in form.refused:
             (_, system), (role, first), *others = said
@@ -147,18 +151,19 @@ class OpenAIMind:
             "max_tokens": self._most(prompt),
             "stream": True,
             "stream_options": {"include_usage": True},
+            **sampling.fields,
         }
         request |= self._extra
         return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
 
-    async def _in_some_form(self, prompt: Prompt, heard: Callable[[], None]) -> StreamedReply:
+    async def _in_some_form(self, prompt: Prompt, sampling: Sampling, heard: Callable[[], None]) -> StreamedReply:
         """The reply to the request in the form that the endpoint is known to take, or in a plainer one that it takes: a
         part that it refuses by name is left out or renamed, and that is remembered once it has replied."""
         key = (self._endpoint.where, self.model)
         form = known = self._line.forms.get(key, RequestForm())
         while True:
             try:
-                reply = await self._endpoint.once(self._body(prompt, form), heard)
+                reply = await self._endpoint.once(self._body(prompt, sampling, form), heard)
             except ModelError as refusal:
                 plainer = form.plainer(refusal)
                 if plainer is None:
@@ -171,14 +176,14 @@ class OpenAIMind:
                 return reply
 
     async def _persistently(
-        self, prompt: Prompt, deadline: float, last: list[str], heard: Callable[[], None]
+        self, prompt: Prompt, sampling: Sampling, deadline: float, last: list[str], heard: Callable[[], None]
     ) -> StreamedReply:
         failures = 0  # for which the endpoint did not say how long to wait
         loop = asyncio.get_running_loop()
         quiet_until = min(deadline, loop.time() + QUIET_SECONDS)
         while True:
             try:
-                return await self._in_some_form(prompt, heard)
+                return await self._in_some_form(prompt, sampling, heard)
             except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:

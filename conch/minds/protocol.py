@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from conch_schemas import Action, Claim, ExperienceRecorded, Goal, PromptMessage, Usage
+from conch.actions import Registry
+from conch_schemas import Action, Claim, Decoding, ExperienceRecorded, Goal, PromptMessage, Usage
 
 Purpose = Literal["think", "decide", "reflect"]
 
@@ -147,6 +148,8 @@ class Prompt:
     max_tokens: int = 1024
     parts: tuple[PromptPart, ...] = ()
     """Its sections in their order, the system prompt first."""
+    registry: Registry | None = None
+    """The tools whose calls the reply may be held to; None: any text is a reply."""
 
     @property
     def tokens(self) -> int:
@@ -166,6 +169,8 @@ class Completion:
     """Milliseconds that the caller waited."""
     constrained: bool = False
     """Whether a grammar constrained the decoding."""
+    decoding: Decoding | None = None
+    """What the mind knows of the decoding; None: nothing beyond the other fields."""
 
 
 class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error
@@ -176,7 +181,7 @@ class Mind(Protocol):
     """A source of thoughts and decisions. One mind serves one agent; calls do not overlap."""
 
     kind: str
-    """reflex, openai, scripted."""
+    """reflex, openai, local, scripted."""
     learns: bool
     """Whether it learns from experiences; without it, `learn` is never called."""
 

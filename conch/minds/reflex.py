@@ -22,7 +22,7 @@ from conch.minds.features import GROUPS, CallChoice, TemplateRecord, at_hand, co
 from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
 from conch.minds.protocol import Completion, Prompt, RecentOutcome, Situation
 from conch.minds.templates import TEMPLATES, WORD, TemplateCall, TemplateSlots, fill_slots
-from conch_schemas import Action, ExperienceRecorded, Usage
+from conch_schemas import Action, Decoding, ExperienceRecorded, Usage
 
 DRAWS = 2
 """Random fillings of each template per decision."""
@@ -52,7 +52,8 @@ class ReflexMind:
     What it learnt is stored in the file `memory`, written every SAVE_EVERY experiences and on `close`. The random draws
     of a cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses at random among the same
     templates and learns nothing: the baseline that learning is measured against. `writes`: whether it is offered
-    templates that may change the workspace. `bonus`: of tools by their uses.
+    templates that may change the workspace. `bonus`: of tools by their uses. `epsilon`: share of decisions, 0..1, that
+    are drawn evenly from all candidates, so that every candidate has a known probability above 0.
     """
 
     kind, learns = "reflex", True
@@ -65,10 +66,11 @@ class ReflexMind:
         explore: Literal["ucb", "random"] = "ucb",
         writes: bool = True,
         bonus: ExplorationBonusSettings = ExplorationBonusSettings(),  # noqa: B008 - frozen
+        epsilon: float = 0.0,
     ) -> None:
         self._path, self._writes = memory, writes
         self._seed, self._explores = seed, bonus
-        self._explore = explore
+        self._explore, self._epsilon = explore, epsilon
         self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
         self._memory = load(memory)
         self._unsaved = 0
@@ -82,9 +84,10 @@ class ReflexMind:
         """A thought with verifiable claims, a filled template, or a review of the best and worst paid; about 1 ms."""
         started = time.perf_counter()
         self._notice(prompt.situation)
-        text = self._text(prompt)
+        text, propensity = self._text(prompt)
         ms = (time.perf_counter() - started) * 1000
-        return Completion(text=text, finish_reason="stop", usage=Usage(), model=self._model, ms=ms)
+        decoding = Decoding(engine=self.kind, model=self._model, propensity=propensity)
+        return Completion(text=text, finish_reason="stop", usage=Usage(), model=self._model, ms=ms, decoding=decoding)
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """Correct the estimated value of that cycle's decision, however late.
@@ -149,22 +152,32 @@ class ReflexMind:
         elif _writes(recent.action):
             memory.written = True
 
-    def _text(self, prompt: Prompt) -> str:
+    def _text(self, prompt: Prompt) -> tuple[str, float | None]:
+        """The reply, and the probability with which a decision is chosen."""
         situation = prompt.situation
         if prompt.purpose == "reflect":
-            return self._reflection()
+            return self._reflection(), None
         # Thought and decision of one cycle use the same draws, so the thought is about what may be done.
         draw = random.Random(f"{self._seed}/{situation.cycle}")  # noqa: S311 - no secret
         words = tuple(self._memory.words) or ("nothing",)
         slots = [fill_slots(situation, words, draw) for _ in range(DRAWS)]
         if prompt.purpose == "think":
-            return _thought(situation, slots[0], draw)
+            return _thought(situation, slots[0], draw), None
         calls = _calls(situation, slots, writes=self._writes)
         if self._explore == "random":
-            return render(draw.choice(calls)[1].action())
+            chosen = draw.choice(calls)[1]
+            return render(chosen.action()), sum(call == chosen for _, call, _ in calls) / len(calls)
         return self._choose(situation, calls, draw)
 
-    def _choose(self, situation: Situation, calls: list[tuple[int, TemplateCall, bool]], draw: random.Random) -> str:
+    def _choose(
+        self, situation: Situation, calls: list[tuple[int, TemplateCall, bool]], draw: random.Random
+    ) -> tuple[str, float]:
+        """The reply and its propensity.
+
+        The policy draws evenly from all candidates with probability epsilon, else evenly from the preferred ones. The
+        propensity is exact for the candidates at hand: the drawing of their slots is not part of it. Candidates with
+        the same call are one reply, and their probabilities add up.
+        """
         memory = self._memory
         marks = [digest(repr(call)) for _, call, _ in calls]
         choices = [
@@ -173,11 +186,16 @@ class ReflexMind:
         ]
         about = context(situation, staged=memory.staged, written=memory.written)
         rows = features(about, choices, memory.lately)
-        best = draw.choice(self._untried(choices) or self._promising(situation.cycle, choices, rows))
+        preferred = self._untried(choices) or self._promising(situation.cycle, choices, rows)
+        floor = random.Random(f"{self._seed}/{situation.cycle}/floor")  # noqa: S311 - no secret
+        best = floor.randrange(len(calls)) if floor.random() < self._epsilon else draw.choice(preferred)
+        alike = [place for place, mark in enumerate(marks) if mark == marks[best]]
+        liked = sum(place in preferred for place in alike) / len(preferred)
+        propensity = self._epsilon * len(alike) / len(calls) + (1.0 - self._epsilon) * liked
         text = render(calls[best][1].action())
         memory.uses[GROUPS.index(choices[best].group)] += 1
         self._remember(situation.cycle, marks[best], choices[best].template, text, Sparse.of(rows[best]))
-        return text
+        return text, min(propensity, 1.0)
 
     def _untried(self, choices: list[CallChoice]) -> list[int]:
         """The choices never tried: each is tried once before any is preferred, calls of tools before pauses."""

@@ -83,6 +83,19 @@ class AgentsStart(ChildStart, AgentsSpec):
     """The start of the agents' process."""
 
 
+class EngineStart(ChildStart):
+    """The start of the engine's process, which serves a model to the agents."""
+
+    model: LocalPath
+    """The GGUF file."""
+    port: int
+    """TCP port on loopback; 0: a free one."""
+    key: str
+    """Bearer key that a request must have."""
+    slots: int
+    """Replies that are decoded side by side."""
+
+
 class ConsumersStart(ChildStart, Generic[PluginT]):
     """The start of a process that hosts consumers: the run's own, the dashboard, or one plug-in."""
 
@@ -239,6 +252,15 @@ class ConsumerDown(PipeMessage):
     why: str
 
 
+class EngineServed(PipeMessage):
+    """The engine has loaded its model and listens."""
+
+    kind: Literal["engine_served"] = "engine_served"
+    url: str
+    seconds: float
+    """How long loading took."""
+
+
 ConsumerReport = (
     MetricsServed
     | PluginMetricsReported
@@ -250,7 +272,7 @@ ConsumerReport = (
     | ConsumerDown
 )
 """The reports of a process's consumers, by `ServiceContext.report`."""
-Report = Heartbeat | WorkDone | ChildFailed | AgentBegun | AgentFailed | AgentWaits | ConsumerReport
+Report = Heartbeat | WorkDone | ChildFailed | AgentBegun | AgentFailed | AgentWaits | EngineServed | ConsumerReport
 """The messages that a child writes to its stdout."""
 _REPORTS: TypeAdapter[Report] = TypeAdapter(
     Annotated[Report, Field(discriminator="kind")], config=ConfigDict(defer_build=True)

@@ -62,6 +62,9 @@ from .metrics import MetricsAt as MetricsAt
 from .metrics import MetricsDashboards as MetricsDashboards
 from .metrics import MetricsRules as MetricsRules
 from .metrics import MetricsWritten as MetricsWritten
+from .models import ModelRow as ModelRow
+from .models import Models as Models
+from .models import ModelTest as ModelTest
 from .needs import NeedChanges as NeedChanges
 from .needs import NeedRow as NeedRow
 from .needs import Needs as Needs
@@ -137,6 +140,7 @@ from .walks import walk_shown as walk_shown
 from .weights import Weights as Weights
 from .weights import WeightsChanged as WeightsChanged
 from .weights import WeightSetRow as WeightSetRow
+from .words import decoding_words as decoding_words
 from .words import range_words as range_words
 from .words import role_words as role_words
 from .words import share_words as share_words

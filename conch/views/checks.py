@@ -231,9 +231,20 @@ async def mind(settings: MindSettings) -> DoctorFinding:
     """Whether the model's endpoint answers."""
     if settings.kind == "openai":
         return await _endpoint(settings)
+    if settings.kind == "local":
+        return await asyncio.to_thread(_local, settings)
     if settings.kind == "reflex":
         return DoctorFinding("mind", "ok", "reflex, the embedded one: needs no endpoint")
     return _script(settings)
+
+
+def _local(settings: MindSettings) -> DoctorFinding:
+    from conch.engine import checked
+
+    try:
+        return DoctorFinding("mind", "ok", f"local, from {checked(settings.model)} (conch model test tries it)")
+    except ConfigError as error:
+        return DoctorFinding("mind", "problem", str(error), "a run is refused until that is mended")
 
 
 def _script(settings: MindSettings) -> DoctorFinding:

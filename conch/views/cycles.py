@@ -14,6 +14,7 @@ from conch.views.marks import Compliance
 from conch_schemas import (
     Action,
     Claim,
+    Decoding,
     ExperienceRecorded,
     GoalCheck,
     Line,
@@ -83,6 +84,8 @@ class WholeCycle(CycleRow):
     reflection: str
     model: str
     usage: Usage
+    decoding: Decoding | None
+    """How the reply was decoded; None where it is not known."""
     trace_id: str | None
     outcome_detail: Outcome
     marks: tuple[Mark, ...]
@@ -126,6 +129,7 @@ def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> WholeCyc
         reflection=experience.reflection,
         model=experience.model,
         usage=experience.usage,
+        decoding=experience.decoding,
         trace_id=trace_id(experience.traceparent),
         outcome_detail=experience.outcome,
         marks=tuple(marks),

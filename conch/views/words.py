@@ -1,8 +1,8 @@
-"""The role and the weight of a part of the weight set, in words."""
+"""In words: the role and the weight of a part of the weight set, and the decoding of a reply."""
 
 from __future__ import annotations
 
-from conch_schemas import Part
+from conch_schemas import Decoding, Part
 
 _LARGE, _ASTRONOMIC = 1e4, 1e12
 """Between these a limit of a range is written out, in groups of three digits."""
@@ -34,3 +34,32 @@ def range_words(least: float, greatest: float) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if _LARGE <= abs(value) < _ASTRONOMIC else f"{value:g}"
+
+
+_HELD = {
+    "free": "free",
+    "grammar": "held to a grammar",
+    "schema": "held to a JSON schema",
+    "tools": "as a call of a declared tool",
+}
+
+
+def decoding_words(decoding: Decoding) -> str:
+    """How a reply was decoded, in a line: engine, constraint, sampling, probabilities, the keys of prompt and state."""
+    parts = [f"{decoding.engine}, {_HELD[decoding.constraint]}"]
+    if decoding.adapter is not None:
+        parts.append(f"adapter {decoding.adapter[:12]}")
+    if decoding.temperature is not None:
+        parts.append(f"temperature {decoding.temperature:g}")
+    if decoding.top_p is not None:
+        parts.append(f"top-p {decoding.top_p:g}")
+    if decoding.seed is not None:
+        parts.append(f"seed {decoding.seed}")
+    if decoding.tokens is not None:
+        parts.append(f"{decoding.tokens} tokens")
+    if decoding.logprob is not None:
+        parts.append(f"log probability {decoding.logprob:.2f}")
+    if decoding.propensity is not None:
+        parts.append(f"propensity {decoding.propensity:.4g}")
+    parts.append(f"prompt {decoding.prompt_sha256[:12]}, state {decoding.state_key}")
+    return ", ".join(parts)

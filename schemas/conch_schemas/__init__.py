@@ -14,6 +14,7 @@ from conch_schemas.action import (
 )
 from conch_schemas.alarm import AlarmKind, AlarmRaised
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
+from conch_schemas.decoding import Constraint, Decoding
 from conch_schemas.effect import ChangedLines, CheckRun, ContextUse, EffectKind, Information, MeasuredEffect
 from conch_schemas.envelope import (
     MAX_EVENT_BYTES,
@@ -80,11 +81,13 @@ __all__ = [
     "CheckRun",
     "Claim",
     "CommandCheck",
+    "Constraint",
     "ConsumerFailed",
     "ContextUse",
     "ContractViolationError",
     "Cut",
     "CycleReflected",
+    "Decoding",
     "Drives",
     "Effect",
     "EffectKind",

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from conch_schemas.action import Action, Claim, Cut, GoalCheck, Outcome, PromptMessage, Unit, Usage
+from conch_schemas.decoding import Decoding
 from conch_schemas.effect import MeasuredEffect
 from conch_schemas.envelope import Event
 
@@ -78,6 +79,8 @@ class ActionDecided(Event):
     model: str
     finish_reason: str
     ms: float = Field(ge=0)
+    decoding: Decoding | None = None
+    """How the reply was decoded; None: recorded by a version that did not say it."""
 
 
 class ActionTaken(Event):
@@ -112,6 +115,8 @@ class ActionTaken(Event):
     terminal: bool = False
     effect: MeasuredEffect | None = None
     """What the act brought about, as the agent measured it; None: not measured (an older version, another agent)."""
+    decoding: Decoding | None = None
+    """How the reply was decoded; None: recorded by a version that did not say it."""
 
     @property
     def place(self) -> tuple[int, int]:

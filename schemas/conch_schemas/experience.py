@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from conch_schemas.action import Action, Claim, GoalCheck, Outcome, PromptMessage, Unit, Usage
+from conch_schemas.decoding import Decoding
 from conch_schemas.envelope import Event, Value
 from conch_schemas.reward import PartRole, ScoreStatus
 
@@ -77,3 +78,5 @@ class ExperienceRecorded(Event):
     terminal: bool = False
     skills_on_offer: int = Field(default=0, ge=0)
     """Number of tool × operation pairs that the agent could choose from; 0: not known."""
+    decoding: Decoding | None = None
+    """How the reply was decoded; None: recorded by a version that did not say it."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 import re
+from typing import get_args
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conch.actions import Argument, Registry, ToolSpec, gbnf, json_schema, parse, regex, render
+from conch.actions.registry import ArgumentType
 from conch_schemas import Action
 
 REGISTRY = Registry(
@@ -57,12 +61,13 @@ REFUSED = [
 
 
 class Writer:
-    """Writes random sentences of a GBNF grammar: literals, classes, groups, alternatives, `*`, `?`, names."""
+    """Writes random sentences of a GBNF grammar: literals, classes, groups, alternatives, `*`, `?`,
+    `{0,n}`, names."""
 
-    TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[()|*?]|[a-z][a-z-]*')
+    TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\{\d+,\d+\}|[()|*?]|[a-z][a-z0-9-]*')
 
     def __init__(self, grammar: str, seed: int) -> None:
-        lines = [line.split(" ::= ", 1) for line in grammar.splitlines() if line]
+        lines = [line.split(" ::= ", 1) for line in grammar.split("\n") if line]
         self.rules = {name: self.TOKEN.findall(body) for name, body in lines}
         self.random = random.Random(seed)
 
@@ -81,6 +86,9 @@ class Writer:
             part, at = self.atom(tokens, at)
             if at < len(tokens) and tokens[at] in "*?":
                 part, at = self.repeated(part, 3 if tokens[at] == "*" else 1), at + 1
+            elif at < len(tokens) and tokens[at][0] == "{":
+                most = int(tokens[at][1:-1].split(",")[1])
+                part, at = self.repeated(part, self.random.choice((min(most, 3), most))), at + 1
             parts.append(part)
         choices.append(parts)
         return (lambda: "".join(part() for part in self.random.choice(choices))), at
@@ -109,6 +117,34 @@ def test_every_sentence_of_the_grammar_is_valid(seed: int) -> None:
     sentence = Writer(gbnf(REGISTRY), seed).write()
 
     action = parse(sentence, REGISTRY)
+
+    assert action.valid, (sentence, action.reason)
+
+
+NAMES = st.from_regex(r"[a-z0-9_]{1,8}", fullmatch=True)
+ARGUMENTS = st.one_of(
+    st.builds(Argument, NAMES, st.sampled_from(get_args(ArgumentType)), st.booleans()),
+    st.builds(
+        lambda name, required, choices: Argument(name, required=required, choices=tuple(choices)),
+        NAMES,
+        st.booleans(),
+        st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=5), min_size=1),
+    ),
+)
+SPECS = st.builds(
+    lambda name, arguments: ToolSpec(name, "", tuple(arguments)),
+    NAMES,
+    st.lists(ARGUMENTS, max_size=4, unique_by=lambda argument: argument.name),
+)
+
+
+@given(st.lists(SPECS, max_size=4, unique_by=lambda spec: spec.name), st.integers(0, 2**32), st.integers(0, 500))
+def test_every_sentence_of_any_tools_grammar_is_valid(specs: list[ToolSpec], seed: int, longest: int) -> None:
+    """Whatever tools are registered and however long a text may be: what the GBNF derives, the parser finds valid."""
+    registry = Registry(specs)
+    sentence = Writer(gbnf(registry, longest=longest), seed).write()
+
+    action = parse(sentence, registry)
 
     assert action.valid, (sentence, action.reason)
 

@@ -16,7 +16,7 @@ from conch.consumer import ServiceContext, bind
 from conch.experience import SqliteReader
 from conch.rewards import weight_set
 from conch.views.line import cycle_line, signed
-from conch_schemas import Action, Event, Outcome
+from conch_schemas import Action, Decoding, Event, Outcome
 from conch_services.curiosity.consumer import curiosity as curiosity_consumer
 from conch_services.needs.consumer import needs as needs_consumer
 from conch_services.reward.consumer import reward as reward_consumer
@@ -67,6 +67,27 @@ def test_a_cycle_shows_what_bears_on_its_total(failing: Life, common: CommonOpti
     assert "\n  ethical                 0.500\n" in text
     assert "\n  tasteful                    –  nothing to judge by\n" in text
     assert text.index("part:exploration") < text.index("\n  repetition               -0.1000")
+
+
+def test_a_cycle_shows_how_its_reply_was_decoded(
+    life: Life, kept: Kept, common: CommonOptions, printed: Printed
+) -> None:
+    """Engine, constraint, sampling, probabilities and the keys of prompt and state in a line; none for an old act."""
+    decoding = Decoding(
+        engine="llama.cpp", model="m", temperature=0.7, seed=5, logprob=-3.25, tokens=12, constraint="grammar",
+        propensity=0.5, prompt_sha256="a" * 64, state_key="b" * 16,
+    )  # fmt: skip
+    new, old = life.act(0, decoding=decoding), life.act(1)
+    for act in (new, old):
+        kept(act, *life.scores(act))
+
+    cycle.show(0, common=common)
+    assert (
+        "  decoded  llama.cpp, held to a grammar, temperature 0.7, seed 5, 12 tokens, log probability -3.25, "
+        f"propensity 0.5, prompt {'a' * 12}, state {'b' * 16}\n"
+    ) in printed()
+    cycle.show(1, common=common)
+    assert "  decoded  " not in printed()
 
 
 def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(

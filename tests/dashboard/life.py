@@ -24,6 +24,7 @@ from conch_schemas import (
     Claim,
     Cut,
     CycleReflected,
+    Decoding,
     Event,
     GoalCheck,
     NoveltyMeasured,
@@ -47,6 +48,18 @@ HOSTILE = (
 """What no page and no terminal may take for more than text."""
 SCORERS = ("reward", "needs", "curiosity", "witness")
 CYCLE_SECONDS = 5.0
+DECODING = Decoding(
+    engine="llama.cpp",
+    model="qwen2.5-coder:7b",
+    adapter="0123456789abcdef",
+    temperature=0.7,
+    seed=4,
+    logprob=-9.5,
+    tokens=40,
+    constraint="grammar",
+    prompt_sha256="ab" * 32,
+    state_key="0123456789abcdef",
+)
 
 
 def whole(text: str) -> Cut:
@@ -153,6 +166,7 @@ class Life:
             "memory": ("The parser is in parse.py.",),
             "tools": ("filesystem", "search", "run"),
             "constrained": number % 2 == 0,
+            "decoding": DECODING,
             "model": "qwen2.5-coder:7b",
             "usage": Usage(input_tokens=900, output_tokens=80),
             "ms": {"think": 210.0 + number % 13, "ground": 3.5, "decide": 180.0, "act": 12.0},

@@ -29,6 +29,7 @@ async def test_a_cycle_is_told_from_thought_to_act(tab: Page) -> None:
     )
     await expect(steps.nth(1)).to_contain_text("refuted")
     await expect(steps.nth(2)).to_contain_text("part7.py")
+    await expect(tab.locator("#decoding")).to_contain_text("llama.cpp, held to a grammar, adapter 0123456789ab,")
     await expect(tab.locator("#chain")).to_have_text("chain verified")
     await expect(tab.locator(".levels").first).to_contain_text("reliability")
 

@@ -36,6 +36,7 @@ FLOORS = [
     {
         "auth",
         "bus",
+        "engine",
         "folds",
         "judge",
         "processes",

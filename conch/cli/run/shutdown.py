@@ -40,15 +40,17 @@ class RunningChildren:
     """The dashboard, where there is one."""
     page_is_needed: bool = False
     """Whether the run ends without the page: the settings name its port."""
+    engine: Sequence[WatchedTask] = ()
+    """The engine of the mind `local`, where that thinks."""
 
     @property
     def scoring(self) -> tuple[WatchedTask, ...]:
         """All but the agent."""
-        return (self.consumers, *self.plugins, *self.page)
+        return (self.consumers, *self.plugins, *self.page, *self.engine)
 
     def fatal(self) -> ConchError | None:
-        """Why the agent, the consumers or a dashboard that is needed cannot go on."""
-        needed = [kept.child for kept in self.page if self.page_is_needed]
+        """Why the agent, the consumers, the engine or a dashboard that is needed cannot go on."""
+        needed = [kept.child for kept in (*self.page, *self.engine) if self.page_is_needed or kept in self.engine]
         return first_fatal([self.agent.child, self.consumers.child, *needed])
 
 

@@ -10,6 +10,7 @@ from conch.cli.run.describe import for_plugins
 from conch.cli.run.state import RunState
 from conch.config import Settings
 from conch.consumer.plugins import PAGE, ConsumerInfo, PluginRow
+from conch.engine import engine_start, minded
 from conch.processes import messages
 
 
@@ -22,9 +23,12 @@ class ChildSpecs:
     async def agents(self, identities: Sequence[AgentIdentity], born: int) -> messages.AgentsStart:
         """Of the process of all agents. `born`: where the stream ended before those made in this run."""
         state = self._state
-        agents = state.home.agents()
+        agents, settings = state.home.agents(), state.settings
+        if state.model is not None:
+            await state.engine.up.wait()
+            settings = minded(settings, state.model, state.engine)
         return messages.AgentsStart(
-            settings=state.settings,
+            settings=settings,
             home=state.home.path,
             access=state.access,
             cycles=state.cycles,
@@ -43,6 +47,12 @@ class ChildSpecs:
             alone=state.alone,
             values=state.values,
         )
+
+    async def engine(self) -> messages.EngineStart:
+        """Of the engine, which serves the model of the mind `local`."""
+        state = self._state
+        assert state.model is not None
+        return engine_start(state.settings, state.home.path, state.model, state.engine, len(state.agents))
 
     async def consumers(self) -> messages.ConsumersStart[PluginRow]:
         """Of the process of all consumers that come with Conch, and of the rules."""

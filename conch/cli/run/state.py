@@ -12,6 +12,7 @@ from conch.cli.common import CommonOptions
 from conch.cli.run.agents import workspace_of
 from conch.config import Settings
 from conch.consumer.plugins import ConsumerInfo, Discovery, wanted_builtin
+from conch.engine import EngineAddress
 from conch.errors import ConchError
 from conch.home import Home
 from conch.processes import ChildProcess, ChildRecord, messages
@@ -59,6 +60,10 @@ class RunState:
     """Where the metrics are served."""
     page: str | None = None
     """Where the dashboard is."""
+    engine: EngineAddress = field(default_factory=EngineAddress)
+    """Where the engine of the mind `local` is."""
+    model: Path | None = None
+    """The model that the engine serves; None: the mind is of another kind."""
 
     @property
     def workspace(self) -> Path:

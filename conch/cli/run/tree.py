@@ -35,6 +35,7 @@ from conch.cli.run.state import RunState
 from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, together, wanted_builtin
+from conch.engine import ENGINE_MODULE, checked
 from conch.errors import ConchError
 from conch.home import Home
 from conch.processes import (
@@ -59,6 +60,7 @@ from conch.values import in_force
 PAGE_NICE = 5
 """The dashboard's niceness against agents and consumers: a third of the processor where all want it."""
 AGENT: Final = "agent"
+ENGINE: Final = "engine"
 AGENT_MODULE: Final = "conch.cycle.hosting.process"
 CONSUMER_MODULE: Final = "conch.consumer.process"
 
@@ -114,6 +116,8 @@ class ProcessTree:
             state.settings = ready(state.home, state.settings, common, several=len(state.agents) > 1)
             await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
+            if state.settings.mind.kind == "local":
+                state.model = await asyncio.to_thread(checked, state.settings.mind.model)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
             end_stale_sandboxes(state.workspaces)
             keeping: list[asyncio.Task[Any]] = []
@@ -155,7 +159,7 @@ class ProcessTree:
             replicas=1 if state.embedded else state.settings.bus.replicas,
             strict=state.settings.bus.durability == "strict",
         ) as bus:
-            identities = await self._identities(bus)
+            identities = await _identities(bus, state, self._run_output)
             own = state.home.agentuid(state.settings.agent)
             await claim(bus, own, state.wanted_builtin(), state.access.shown)
             store = store_path(state.settings.store.url, state.home.path)
@@ -200,8 +204,13 @@ class ProcessTree:
             ]
             acting = start(agent.live(functools.partial(self._specs.agents, identities, born)), name="agent")
             page = [WatchedTask(child, start(child.live(self._specs.page), name=PAGE)) for child in self._pages()]
+            engine = [
+                WatchedTask(child, start(child.live(self._specs.engine), name=ENGINE)) for child in self._engines()
+            ]
             named = state.settings.ui.port is not None
-            tree = RunningChildren(WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named)
+            tree = RunningChildren(
+                WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named, engine
+            )
             watching += [*(kept.living for kept in tree.scoring), acting]
             if state.reloads:
                 renewed = functools.partial(self._renew, bus, identities, consumers)
@@ -210,6 +219,8 @@ class ProcessTree:
             if "store" in state.wanted_builtin():
                 watching.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, watching)
+            if state.model is not None and not state.engine.up.is_set():
+                acting.cancel()  # it waits for an engine that does not come
             waiting.anew()
             if state.page is None:  # nobody has seen it: a short run does not wait for it to begin
                 for kept in page:
@@ -234,20 +245,6 @@ class ProcessTree:
             )
             if counted and state.failed:
                 raise next(iter(state.failed.values()))
-
-    async def _identities(self, bus: Bus) -> list[AgentIdentity]:
-        """The agents that can act. Raises what keeps out the first, where none can."""
-        state = self._state
-        identities, homeless = await asyncio.to_thread(members, state.home, state.agents)
-        identities, strangers = await without_strangers(bus, identities)
-        left_out: dict[str, ConchError] = {**homeless, **strangers}
-        if not identities:
-            raise left_out[state.agents[0]]
-        for name, error in left_out.items():
-            self._run_output.warn(f"{name} is left out: {error}")
-        state.failed |= left_out
-        state.agents = [identity.name for identity in identities]
-        return identities
 
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Return when the agent has ended, a stop was requested, or a child cannot go on."""
@@ -314,8 +311,26 @@ class ProcessTree:
         """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
         return [self._child(PAGE, CONSUMER_MODULE, nice=PAGE_NICE)] if PAGE in self._state.wanted_builtin() else []
 
+    def _engines(self) -> list[ChildProcess]:
+        """The engine of the mind `local`, one for all agents. It has the agents' niceness: they wait for it."""
+        return [self._child(ENGINE, ENGINE_MODULE, secrets=False)] if self._state.model is not None else []
+
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""
         if self._stop.is_set():
             run.cancel()
         self._stop.set()
+
+
+async def _identities(bus: Bus, state: RunState, run_output: RunOutput) -> list[AgentIdentity]:
+    """The agents that can act. Raises what keeps out the first, where none can."""
+    identities, homeless = await asyncio.to_thread(members, state.home, state.agents)
+    identities, strangers = await without_strangers(bus, identities)
+    left_out: dict[str, ConchError] = {**homeless, **strangers}
+    if not identities:
+        raise left_out[state.agents[0]]
+    for name, error in left_out.items():
+        run_output.warn(f"{name} is left out: {error}")
+    state.failed |= left_out
+    state.agents = [identity.name for identity in identities]
+    return identities

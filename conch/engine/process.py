@@ -1,0 +1,87 @@
+"""Entry point of the engine's process, `python -m conch.engine.process`, started by the supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from conch.errors import ConfigError
+from conch.processes import ChildProcessLink, messages, run_child
+
+CONTEXT = 8192
+"""Tokens of context of each slot, where `mind.context_window` does not say it. Models with a smaller one use theirs."""
+_ERROR = re.compile(r"^\S+ E +(.*)$", re.MULTILINE)
+"""A line of llama.cpp's log that reports an error."""
+_LOG_BYTES = 16 * 1024
+
+
+async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
+    """Serve the model until a stop is asked for. Raises ConfigError where it cannot be loaded."""
+    stopped = asyncio.Event()
+    child.on(messages.StopCommand, lambda _: stopped.set())
+    child.on(messages.FinishCommand, lambda _: stopped.set())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    own_log = child.home / "logs" / "engine.err"
+    began = time.monotonic()
+    server = await asyncio.to_thread(_serve, child.spec, own_log)
+    seconds = time.monotonic() - began
+    child.report(messages.EngineServed(url=server.listening_address, seconds=seconds))
+    await stopped.wait()
+    os._exit(_ended(child))
+
+
+def _ended(child: ChildProcessLink[messages.EngineStart]) -> int:
+    """Report the end. The process then ends at once: llama.cpp's server waits for replies that it is decoding."""
+    child.report(messages.WorkDone())
+    return 0
+
+
+def _serve(spec: messages.EngineStart, own_log: Path) -> Any:
+    """llama.cpp's server, which listens and has loaded the model. Its threads run until the process ends."""
+    log = os.open(own_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.dup2(log, 2)  # it logs to stderr, which is the terminal of the run
+    os.close(log)
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(spec.model)
+    params.model_alias = {spec.model.stem}
+    params.hostnames, params.port, params.api_keys = ["127.0.0.1"], spec.port, [spec.key]
+    params.n_parallel = spec.slots
+    params.n_ctx = (spec.settings.mind.context_window or CONTEXT) * spec.slots
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _processors()
+    params.ui = False
+    params.verbosity = 1  # errors
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise ConfigError(f"the engine cannot serve {spec.model}: {_reason(own_log) or error}") from error
+
+
+def _processors() -> int:
+    """Processors that this process may use, less one for the agents and the bus: threads of llama.cpp wait for each
+    other at every layer, and one without a processor holds up all. A container may have fewer than the machine."""
+    count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, count - 1)
+
+
+def _reason(log: Path) -> str:
+    """The first error that llama.cpp has logged: what follows only repeats that loading failed."""
+    text = log.read_bytes()[:_LOG_BYTES].decode(errors="replace")
+    found = _ERROR.search(text)
+    return found[1].strip() if found else ""
+
+
+def main() -> None:
+    """Entry point of the process."""
+    run_child("engine", messages.EngineStart, live)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""How the engine's process is started, and what an agent's process needs to reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from conch.bus import Access
+from conch.config import Settings
+from conch.errors import ConchError
+from conch.processes import GRACE_SECONDS, ChildProcess, ChildRecord, first_fatal, messages
+from conch.tasks import background
+
+ENGINE_MODULE: Final = "conch.engine.process"
+MOST_SLOTS: Final = 4
+"""Most replies that are decoded side by side; each slot has a context of its own in memory."""
+
+
+@dataclass
+class EngineAddress:
+    """Where the engine of a run listens. Started again, it takes the same port and key, as the agents know them."""
+
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    url: str | None = None
+    up: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it has loaded its model."""
+
+    @property
+    def port(self) -> int:
+        """Its port; 0 before the first start: a free one."""
+        return (urlsplit(self.url).port or 0) if self.url is not None else 0
+
+    def served(self, report: messages.EngineServed) -> None:
+        """Take its report that it listens."""
+        self.url = report.url
+        self.up.set()
+
+
+@dataclass(frozen=True)
+class RunningEngine:
+    """An engine that has loaded its model."""
+
+    address: EngineAddress
+    seconds: float
+    """How long loading took."""
+    record: ChildRecord
+    """Its process: state, pid, restarts."""
+
+
+@asynccontextmanager
+async def running_engine(
+    settings: Settings, home: Path, model: Path, at: EngineAddress | None = None
+) -> AsyncIterator[RunningEngine]:
+    """An engine of its own, outside of a run, until the context is left; its logs are in `home`/logs. `at`: the address
+    to listen at; None: a free port.
+
+    Raises ConchError with the engine's reason where it cannot serve the model.
+    """
+    address, record = EngineAddress(url=at.url if at is not None else None), ChildRecord("engine")
+    loaded: list[float] = []
+
+    def hear(_: ChildRecord, report: messages.Report) -> None:
+        if isinstance(report, messages.EngineServed):
+            loaded.append(report.seconds)
+            address.served(report)
+
+    async def spec() -> messages.EngineStart:
+        return engine_start(settings, home, model, address, 1)
+
+    child = ChildProcess(record, ENGINE_MODULE, hear=hear, changed=lambda: None, tell=lambda _: None, secrets=False)
+    async with background(child.live(spec), name="engine") as living, background(address.up.wait(), name="up") as up:
+        await asyncio.wait({living, up}, return_when=asyncio.FIRST_COMPLETED)
+        if (fatal := first_fatal([child])) is not None:
+            raise fatal
+        if living.done():
+            raise ConchError(f"the engine died again and again as it loaded {model}: {record.why}")
+        yield RunningEngine(address, loaded[0], record)
+        child.end()
+        await asyncio.wait({living}, timeout=GRACE_SECONDS)
+
+
+def engine_start(
+    settings: Settings, home: Path, model: Path, address: EngineAddress, agents: int
+) -> messages.EngineStart:
+    """The start of the engine's process: a slot for each agent, up to MOST_SLOTS."""
+    return messages.EngineStart(
+        settings=settings,
+        home=home,
+        access=Access(""),
+        model=model,
+        port=address.port,
+        key=address.key,
+        slots=max(1, min(MOST_SLOTS, agents)),
+    )
+
+
+def minded(settings: Settings, model: Path, address: EngineAddress) -> Settings:
+    """The settings of an agent's process: its mind asks the engine, which has begun."""
+    update = {"base_url": f"{address.url}/v1", "api_key": SecretStr(address.key), "model": model.stem}
+    return settings.model_copy(update={"mind": settings.mind.model_copy(update=update)})

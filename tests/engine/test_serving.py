@@ -1,0 +1,113 @@
+"""A real model behind the grammar: every reply is an action; the engine is started again, and needs its key."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from conch.actions import Registry, parse
+from conch.config import Settings
+from conch.engine import RunningEngine, running_engine
+from conch.errors import ConchError, ConfigError
+from conch.minds import Completion, MindFactory, Prompt, Situation
+from conch.tools import BUILTIN_TOOLS
+from conch_schemas import PromptMessage
+from tests.engine.conftest import SETTINGS
+
+REGISTRY = Registry(tool.spec for tool in BUILTIN_TOOLS)
+REPLIES = 100
+TOKENS = 64
+NEEDS = ("curiosity", "reliability", "excellence", "sustainability")
+
+
+def prompt(cycle: int) -> Prompt:
+    asked = PromptMessage(role="user", content=f"You need {NEEDS[cycle % 4]}. What do you do?")
+    situation = Situation("echo", cycle, {}, {}, NEEDS[cycle % 4])
+    return Prompt("decide", "You are an agent.", (asked,), situation, max_tokens=TOKENS, registry=REGISTRY)
+
+
+@pytest.mark.timeout(240)
+async def test_a_hundred_replies_of_a_small_model_are_all_valid(asking: Settings, tmp_path: Path) -> None:
+    """Held to the grammar of the built-in tools, SmolLM2 writes nothing but actions, each with its decoding."""
+    async with MindFactory(asking.mind) as minds:
+        mind = minds.make(seed=1, memory=tmp_path)
+        turns = asyncio.Semaphore(4)
+
+        async def one(cycle: int) -> Completion:
+            async with turns:
+                return await mind.complete(prompt(cycle))
+
+        replies = await asyncio.gather(*(one(cycle) for cycle in range(REPLIES)))
+
+    found = [parse(reply.text, REGISTRY) for reply in replies]
+    assert [(reply.text, action.reason) for reply, action in zip(replies, found, strict=True) if not action.valid] == []
+    for reply in replies:
+        assert reply.constrained
+        assert reply.decoding is not None
+        assert (reply.decoding.engine, reply.decoding.constraint) == ("llama.cpp", "grammar")
+        assert reply.decoding.logprob is not None
+        assert reply.decoding.logprob < 0
+    assert len({reply.text for reply in replies}) > REPLIES // 4
+
+
+async def test_the_same_cycle_is_decoded_alike(asking: Settings, tmp_path: Path) -> None:
+    """Seed, prompt and engine are the same: so is the reply."""
+    async with MindFactory(asking.mind) as minds:
+        texts = {(await minds.make(seed=1, memory=tmp_path).complete(prompt(3))).text for _ in range(2)}
+
+    assert len(texts) == 1
+
+
+async def test_a_request_without_the_key_is_refused(engine: RunningEngine) -> None:
+    """The engine listens on loopback alone, and answers those that have its key."""
+    assert engine.address.url is not None
+    assert engine.address.url.startswith("http://127.0.0.1:")
+    async with httpx2.AsyncClient() as client:
+        answer = await client.post(f"{engine.address.url}/v1/chat/completions", json={"messages": []})
+    assert answer.status_code == 401
+
+
+async def test_a_mind_waits_for_an_engine_that_is_started_again(
+    engine: RunningEngine, asking: Settings, tmp_path: Path
+) -> None:
+    """Killed, the engine comes back on its port with its key; a request meanwhile is retried until it is there."""
+    assert engine.record.pid is not None
+    psutil.Process(engine.record.pid).kill()
+    async with MindFactory(asking.mind) as minds:
+        mind = minds.make(seed=1, memory=tmp_path)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    reply = await mind.complete(prompt(0))
+                except ConchError:  # a cycle's retry
+                    continue
+                break
+
+    assert parse(reply.text, REGISTRY).valid
+    assert engine.record.restarts == 1
+
+
+@pytest.mark.parametrize("kept", [1_000_000, 50_000_000, -1])
+async def test_a_file_that_is_cut_is_refused_in_a_sentence(kept: int, model: Path, home: Path) -> None:
+    """Cut in its head, in its middle, or by its last byte: the engine says what is wrong, as a bad setting."""
+    cut = home / "cut.gguf"
+    cut.write_bytes(model.read_bytes()[:kept])
+
+    with pytest.raises(ConchError, match=r"the engine cannot serve .*cut\.gguf: .+") as refused:
+        async with running_engine(SETTINGS, home, cut):
+            pass
+    assert refused.value.exit_code == ConfigError.exit_code
+
+
+async def test_a_port_that_is_taken_is_named(engine: RunningEngine, model: Path, home: Path) -> None:
+    """A second engine at the port of the first one does not begin, and says why."""
+    assert engine.address.url is not None
+    other = engine.address
+
+    with pytest.raises(ConchError, match=f"couldn't bind HTTP server socket.*{other.port}"):
+        async with running_engine(SETTINGS, home, model, other):
+            pass

@@ -1,0 +1,93 @@
+"""The decoding of a model's replies: which are held to the grammar, with which seed, and what is recorded of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.actions import Registry
+from conch.config import MindSettings
+from conch.minds.endpoint import StreamedReply
+from conch.minds.sampling import LONGEST, SHORTEST, Sampler, is_free, longest_text
+from conch.tools import BUILTIN_TOOLS
+
+if TYPE_CHECKING:
+    from tests.minds.conftest import MakePrompt
+
+REGISTRY = Registry(tool.spec for tool in BUILTIN_TOOLS)
+
+
+def _sampler(**settings: object) -> Sampler:
+    return Sampler(MindSettings.model_validate({"kind": "local", "free_share": 0.0, **settings}), seed=4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "constrain", "held"),
+    [
+        ("local", "auto", True),
+        ("local", "grammar", True),
+        ("local", "off", False),
+        ("openai", "auto", False),
+        ("openai", "grammar", True),
+    ],
+)
+def test_decisions_are_held_to_the_grammar_as_the_settings_say(
+    kind: str, constrain: str, held: bool, prompt: MakePrompt
+) -> None:
+    """`auto` holds the local engine, and no other endpoint; a thought is never held."""
+    sampler = _sampler(kind=kind, constrain=constrain)
+    decision = sampler.of(replace(prompt(), registry=REGISTRY))
+
+    assert ("grammar" in decision.fields, decision.constraint == "grammar") == (held, held)
+    assert "grammar" not in sampler.of(prompt("think")).fields
+
+
+def test_other_endpoints_get_no_field_that_they_may_not_know(prompt: MakePrompt) -> None:
+    """Without `constrain`, a request to an endpoint has no grammar, no seed and asks for no probabilities."""
+    assert _sampler(kind="openai").of(replace(prompt(), registry=REGISTRY)).fields == {}
+
+
+def test_a_restart_draws_the_same(prompt: MakePrompt) -> None:
+    """Two samplers of one agent give the same seed and the same free cycles; another cycle has another seed."""
+    asked = [replace(prompt(cycle=cycle), registry=REGISTRY) for cycle in range(40)]
+    one, other = _sampler(free_share=0.5), _sampler(free_share=0.5)
+
+    assert [one.of(each) for each in asked] == [other.of(each) for each in asked]
+    assert len({one.of(each).seed for each in asked}) == len(asked)
+    assert {one.of(each).constraint for each in asked} == {"free", "grammar"}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_the_share_of_free_cycles_is_as_set(share: float) -> None:
+    """Of 5,000 cycles the share that is set is decoded freely: none at 0, all at 1."""
+    free = sum(is_free("echo", cycle, share) for cycle in range(5000))
+
+    assert free / 5000 == pytest.approx(share, abs=0.015 if 0 < share < 1 else 0)
+
+
+@given(st.integers(1, 100_000))
+def test_texts_leave_room_for_the_whole_reply(max_tokens: int) -> None:
+    """All texts of the longest call fit the tokens at a token a character, within fixed limits."""
+    longest = longest_text(REGISTRY, max_tokens)
+
+    assert SHORTEST <= longest <= LONGEST
+    assert longest == SHORTEST or 3 * longest <= max_tokens
+
+
+def test_the_record_has_what_the_engine_reported(prompt: MakePrompt) -> None:
+    """Log probabilities add up over chunks, tokens are counted, the model is the one that answered."""
+    reply = StreamedReply()
+    for logprob in (-1.5, -0.25):
+        token = {"token": "a", "logprob": logprob}
+        reply.take({"model": "m", "choices": [{"delta": {"content": "a"}, "logprobs": {"content": [token]}}]}, "delta")
+    reply.take({"choices": [], "usage": {"completion_tokens": 2}}, "delta")
+
+    sampling = _sampler().of(replace(prompt(), registry=REGISTRY))
+    found = sampling.decoding(reply, "asked")
+
+    assert (found.engine, found.model, found.logprob, found.tokens) == ("llama.cpp", "m", -1.75, 2)
+    assert (found.constraint, found.seed, found.temperature) == ("grammar", sampling.seed, 0.7)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conch.cycle.decide import state_key
-from conch.cycle.prompts import deciding
+from conch.cycle.prompts.build import PromptLimits, deciding
 from conch.minds import RecentOutcome, Situation
 from conch_schemas import Action, ActionDecided, ActionTaken, Goal, PolicySet
 from conch_schemas.goal import FileCheck
@@ -73,5 +73,5 @@ def test_a_state_does_not_change_with_what_else_is_in_the_prompt() -> None:
         recent=(_recent("success"),),
     )
 
-    assert deciding("s", one, 10) != deciding("s", other, 10)
+    assert deciding("s", one, PromptLimits(10)) != deciding("s", other, PromptLimits(10))
     assert state_key(other) == state_key(one)

@@ -13,13 +13,14 @@ import pytest
 
 OPS = Path(__file__).resolve().parents[2] / "ops"
 NAMES = subprocess.run(["sh", OPS / "bench", "--list"], capture_output=True, text=True, check=True).stdout.split()
-"""All that `ops/bench` knows; `bus` has a test of its own, which counts its modes."""
+"""All that `ops/bench` knows."""
+ELSEWHERE = ("bus", "run")
+"""`bus` has a test of its own, which counts its modes; CI holds `run` against its limit after the tests, alone."""
 CHROMIUM = Path("/usr/bin/chromium")
 ROW = re.compile(r"\s*\S.*[0-9]")
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "bus"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ELSEWHERE])
 def test_a_quick_run_ends_well_and_prints_its_rows(
     name: str, benches: Path, lacking: Callable[[str], NoReturn]
 ) -> None:
@@ -35,7 +36,7 @@ def test_a_quick_run_ends_well_and_prints_its_rows(
     assert "nan" not in ran.stdout.split()
 
 
-LEAST = {"torture": 1, "run": 30, "rewards": 10, "faults": 5, "judge": 6, "ui": 15}
+LEAST = {"torture": 1, "rewards": 10, "faults": 5, "judge": 6, "ui": 15}
 """Rows of those that print more, or fewer, than two."""
 
 

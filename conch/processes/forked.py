@@ -45,7 +45,11 @@ class ForkedProcess:
         )
         sys.stdout.flush()
         sys.stderr.flush()
-        self._process.start()
+        before_fork = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the child ignores it
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before_fork)
         os.close(stdin)
         os.close(stdout)
         assert self._process.pid is not None
@@ -113,6 +117,7 @@ def _live(main: ModuleType, nice: int, stdin: int, stdout: int, others: Sequence
     """Runs in the child: as if it had been started as a program, with the pipes as its stdin and stdout."""
     os.nice(nice)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     die_with_parent(signal.SIGKILL)
     for descriptor in others:
         os.close(descriptor)

@@ -15,11 +15,13 @@ from conch.processes.supervisor import LINE_BYTES
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forked on Linux only")
 
 CHILD = """
-import json, os, sys
+import json, os, signal, sys
 MARK = []
 def main():
     said = {"environ": dict(os.environ), "directory": os.getcwd(),
-            "nice": os.nice(0), "mark": MARK, "word": sys.stdin.readline().strip()}
+            "ignores": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+            "blocked": len(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "nice": os.nice(0),
+            "mark": MARK, "word": sys.stdin.readline().strip()}
     os.write(1, (json.dumps(said) + "\\n").encode())
     sys.stdin.read()
     sys.exit(7)
@@ -68,11 +70,38 @@ def test_a_forked_child_has_the_environment_of_a_program(said: dict[str, dict[st
     assert (one["nice"], two["nice"]) == (os.nice(0), os.nice(0) + 3)
     assert (one["word"], two["word"]) == ("one", "two")
     assert one["mark"] == []
+    assert (one["ignores"], one["blocked"]) == (True, 0)
 
 
 def test_a_forked_child_holds_no_pipe_of_another(said: dict[str, dict[str, object]]) -> None:
     """So the first one ends when its stdin is closed, while the second lives."""
     assert said["status"] == 7
+
+
+CTRL_C = """
+import os, signal, sys
+from conch.processes import ForkedModule, forked
+real = os.fork
+def fork():
+    if (found := real()) == 0:
+        os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C reaches the whole group
+    return found
+os.fork = fork
+try:
+    with forked({"one": ForkedModule("child")}):
+        print("forked", flush=True)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_ctrl_c_does_not_reach_a_child_that_has_just_been_forked(tmp_path: Path) -> None:
+    """Before it has come to ignore it: it would go on in the parent's place, up to the parent's own handling."""
+    (tmp_path / "child.py").write_text(CHILD)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", CTRL_C], env=env, capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout, done.stderr) == ("forked\n", "")
 
 
 def test_children_that_are_left_are_ended(said: dict[str, dict[str, object]]) -> None:

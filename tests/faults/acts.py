@@ -166,7 +166,7 @@ def stored(home: Path) -> Stored:
             return Stored(0, frozenset(), frozenset(), 0, frozenset(), Counter(), 0)
         meta = dict(db.execute("SELECT name, value FROM meta"))
         verdicts = db.execute(
-            "SELECT action_id, verdict, revision FROM experiences JOIN actions USING (act)"
+            "SELECT action_id, complete, revision FROM experiences JOIN actions USING (act)"
         ).fetchall()
         scores = db.execute("SELECT action_id, scorer, component FROM scores JOIN actions USING (act)").fetchall()
         return Stored(
@@ -174,7 +174,7 @@ def stored(home: Path) -> Stored:
             acts=frozenset(row[0] for row in db.execute("SELECT action_id FROM acts")),
             scores=frozenset(scores),
             rows=len(scores),
-            complete=frozenset(action for action, verdict, _ in verdicts if b'"complete":true' in verdict),
+            complete=frozenset(action for action, complete, _ in verdicts if complete),
             revisions=Counter(revision for *_, revision in verdicts),
             unsaid=db.execute("SELECT count(*) FROM outbox").fetchone()[0],
         )

@@ -19,6 +19,7 @@ CONTEXT = 8192
 _ERROR = re.compile(r"^\S+ E +(.*)$", re.MULTILINE)
 """A line of llama.cpp's log that reports an error."""
 _LOG_BYTES = 16 * 1024
+LOG_SECONDS = 2.0
 
 
 async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
@@ -72,10 +73,14 @@ def _processors() -> int:
 
 
 def _reason(log: Path) -> str:
-    """The first error that llama.cpp has logged: what follows only repeats that loading failed."""
-    text = log.read_bytes()[:_LOG_BYTES].decode(errors="replace")
-    found = _ERROR.search(text)
-    return found[1].strip() if found else ""
+    """The first error that llama.cpp has logged: what follows only repeats that loading failed. Its log is written by a
+    thread of its own, which may come a moment after the failure; empty where it does not come within LOG_SECONDS."""
+    until = time.monotonic() + LOG_SECONDS
+    while (found := _ERROR.search(log.read_bytes()[:_LOG_BYTES].decode(errors="replace"))) is None:
+        if time.monotonic() > until:
+            return ""
+        time.sleep(0.01)
+    return found[1].strip()
 
 
 def main() -> None:

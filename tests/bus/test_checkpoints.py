@@ -63,7 +63,7 @@ MEMORY = (
     b'{"agentuid":"5b1e7c1e-6a50-4b6a-b7d9-2f0c7a0e8d11","epoch":"40112cdf-9603-4bc8-80a6-388dfdf37cfc","seq":5,"memory"'
     b':{"next_cycle":3,"thought":null,"grounded":null,"decided":null,"taken":null,"step_told":false,"goals":{},"episodes"'
     b':{},"known_goals":[],"waiting":[{"id":"m","text":"h\xc3\xa9","size":4}],"answered":[],"needs":{"rest":0.5},"senses"'
-    b':{},"recent":[],"spent":[],"policy":null}}'
+    b':{},"recent":[],"spent":[],"policy":null,"rewards":{},"lessons":[]}}'
 )
 
 KINDS = [

@@ -45,9 +45,6 @@ _NO_STREAM = 10059
 _SECOND = 1_000_000_000
 _CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs", "num_replicas")
 """Fields of an existing stream that we update when they differ from what is asked for."""
-_NEW = {"compression": "s2"}
-"""Settings of a stream that we make. Events repeat each other's words: a block that is full takes a tenth of its room,
-and the server no more processor time (`ops/bench run`)."""
 _FAILED = "Nats-Service-Error"
 """Header of a reply: the responder raised."""
 ANSWERS = 16
@@ -408,7 +405,7 @@ class JetStreamBus:
         info = await self._found(name)
         if info is None:
             try:
-                info = await self._connection.api(f"STREAM.CREATE.{name}", asked | _NEW)
+                info = await self._connection.api(f"STREAM.CREATE.{name}", asked)
             except ServerRefusalError as refused:
                 info = await self._found(name)  # another client that entered at the same moment made it
                 if info is None:

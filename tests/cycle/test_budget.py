@@ -129,7 +129,7 @@ def test_goals_show_their_checks_and_what_was_measured() -> None:
         ({"kind": "openai", "context_window": 8192, "max_tokens": 1024}, 6092),
         ({"kind": "openai", "context_window": 200_000}, 16_000),
         ({"kind": "openai", "context_window": 2048, "max_tokens": 4096}, 870),
-        ({"kind": "reflex"}, 2000),
+        ({"kind": "reflex"}, 512),
     ],
 )
 def test_the_budget_leaves_room_for_the_reply(settings: dict[str, Any], budget: int) -> None:

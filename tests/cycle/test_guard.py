@@ -62,7 +62,8 @@ async def test_a_crash_opens_no_way_around_it(life: Life, launched: Counter[str]
 
 
 async def test_the_mind_is_told_what_holds(life: Life, launched: Counter[str]) -> None:
-    """In the system prompt, which the policy says whole, with the digest."""
+    """In the system prompt, which the policy says whole, with the digest, where the budget has room for it."""
+    life.configured(mind={"prompt_tokens": 4000})
     await life.run(1)
 
     [policy] = life.facts(PolicySet)

@@ -18,8 +18,9 @@ LOCAL_TOKENS = 512
 For a larger model of your own, `mind.context_window` says more."""
 UNREAD_KINDS = ("reflex", "scripted")
 """Kinds of minds that do not read a prompt's text."""
-UNREAD_TOKENS = 2000
-"""Budget of a prompt that is not read as text but recorded, for training."""
+UNREAD_TOKENS = LOCAL_TOKENS
+"""Budget of a prompt that is not read as text but recorded, for training: of a small model. It is the larger part of an
+event."""
 MOST_TOKENS = 16_000
 """Largest budget that is derived from a context window: such a prompt fits into one event as a whole."""
 WINDOW_SHARE = 0.85

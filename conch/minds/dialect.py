@@ -36,7 +36,7 @@ _NAMED = {
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _OPENED_BEFORE = re.compile(r"(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
 _ACTION = re.compile(r"\s*(?:TOOL|DO_NOTHING|REFLECT):", re.IGNORECASE | re.ASCII)
-_FENCED = re.compile(r"\s*(`{3,})[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*\1\s*", re.DOTALL)
+_FENCE = re.compile(r"(`{3,})[\w+-]*[ \t]*\r?\n")
 _TICKED = re.compile(r"\s*(`+)([^`\n]+)\1\s*")
 
 
@@ -97,5 +97,9 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
 def without_fence(text: str) -> str:
     """The text inside the code fence or the backticks that are around all of it; else the text as it is."""
-    found = _FENCED.fullmatch(text) or _TICKED.fullmatch(text)
+    whole = text.strip()
+    opened = _FENCE.match(whole)
+    if opened and whole.endswith(opened[1]) and len(whole) >= opened.end() + len(opened[1]):
+        return whole[opened.end() : -len(opened[1])].rstrip(" \t").removesuffix("\n").removesuffix("\r")
+    found = _TICKED.fullmatch(text)
     return found[2] if found else text

@@ -113,7 +113,7 @@ class StreamedReply:
                 self._add(said.get("content"))
                 self.finish_reason = choice.get("finish_reason") or self.finish_reason
                 for token in (choice.get("logprobs") or {}).get("content") or ():
-                    self.logprob = (self.logprob or 0.0) + token.get("logprob")
+                    self.logprob = (self.logprob or 0.0) + float(str(token.get("logprob")))
 
     def _beside(self, said: JsonObject) -> None:
         """Take what comes beside the content: reasoning by either of its names, and the words of a refusal."""

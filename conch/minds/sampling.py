@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -41,7 +42,7 @@ class Sampling:
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,
-            logprob=None if reply.logprob is None else min(0.0, reply.logprob),
+            logprob=None if reply.logprob is None or not math.isfinite(reply.logprob) else min(0.0, reply.logprob),
             tokens=reply.usage.output_tokens or None,
             constraint=self.constraint,
         )

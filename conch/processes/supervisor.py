@@ -169,8 +169,8 @@ class ChildProcess:
         """`first`: its first process, where that was forked already. `lasts`: whether it ends only when it is asked to;
         then it is started again also after a normal exit, as by SIGTERM. `nice`: its niceness where the processor is
         scarce (nice(2), 0..19). `secrets`: whether it has variables that look like secrets; no child has those of the
-        settings, which its spec contains. `tell` takes a sentence for a person: that it does not respond, and that it
-        does again."""
+        settings in its `os.environ`, as its spec contains them. `tell` takes a sentence for a person: that it does not
+        respond, and that it does again."""
         self.watched = watched
         self._tell = tell
         self._lasts, self._nice, self._secrets = lasts, nice, secrets

@@ -65,7 +65,7 @@ def shortened(value: JsonValue, most: int) -> JsonValue:
     if isinstance(value, str):
         if len(value) <= most:
             return value
-        half = most // 2
+        half = max(1, most // 2)
         return f"{value[:half]}[… {len(value) - 2 * half} characters left out …]{value[-half:]}"
     if isinstance(value, list):
         return list(_fitting(value, most))

@@ -26,7 +26,8 @@ WARM_SECONDS = 5.0
 CHROMIUM = "/usr/bin/chromium"
 NOTES = """
 () => {
-  const noted = (window.noted = { begun: Date.now(), row: {}, total: {} });
+  const there = [...document.querySelectorAll("[data-cycle]")].map((row) => Number(row.dataset.cycle));
+  const noted = (window.noted = { begun: Date.now(), last: Math.max(-1, ...there), row: {}, total: {} });
   const note = (what, cycle) => {
     if (cycle in noted[what]) return;
     noted[what][cycle] = null;
@@ -85,8 +86,8 @@ async def _watch(link: str, cycles: int) -> dict[str, Any]:
         await page.goto(link)
         await asyncio.sleep(WARM_SECONDS)
         await page.evaluate(NOTES)
-        seen: dict[str, Any] = {"total": {}}
-        while len(seen["total"]) < cycles:
+        seen: dict[str, Any] = {"total": {}, "last": -1}
+        while sum(int(cycle) > seen["last"] for cycle in seen["total"]) < cycles:  # rows from before do not count
             await asyncio.sleep(1)
             seen = await page.evaluate("() => window.noted")
         await browser.close()

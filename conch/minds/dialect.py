@@ -27,6 +27,9 @@ _UNKNOWN = re.compile(
     r"additional propert|extra (?:inputs?|fields?)|does not (?:accept|take)|invalid role|extraneous|only the default",
     re.IGNORECASE,
 )
+_TOO_MUCH = re.compile(r"too (?:large|long|high|many|big)|exceed|at most|maximum|less than|greater than", re.IGNORECASE)
+"""A value that is refused, not the field."""
+_SENTENCES = re.compile(r"[.;!]\s+|\n")
 _NAMED = {
     "system": re.compile(
         r"messages\[0\]\.role|\bsystem (?:role|messages?)\b|\brole\b[^.]{0,40}\bsystem\b", re.IGNORECASE
@@ -58,11 +61,14 @@ class RequestForm:
 
     def plainer(self, refusal: ModelError) -> RequestForm | None:
         """The form without the part that `refusal` names; None where it names none, or one that is left out already."""
-        if refusal.status not in REFUSED or not _UNKNOWN.search(refusal.detail):
+        if refusal.status not in REFUSED:
             return None
-        for part in OPTIONAL:
-            if part not in self.refused and _NAMED[part].search(refusal.detail):
-                return RequestForm(self.refused | {part})
+        for sentence in _SENTENCES.split(refusal.detail):
+            if not _UNKNOWN.search(sentence) or _TOO_MUCH.search(sentence):
+                continue
+            for part in OPTIONAL:
+                if part not in self.refused and _NAMED[part].search(sentence):
+                    return RequestForm(self.refused | {part})
         return None
 
 

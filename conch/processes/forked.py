@@ -36,12 +36,12 @@ class ForkedProcess:
     def __init__(self, name: str, runs: ForkedModule, before: Sequence[ForkedProcess]) -> None:
         """Fork. The child waits for its start spec, and ends where none comes; it closes our ends of its own pipes and
         of those of the children forked `before`, which would not end with us else."""
-        stdin, self._told = os.pipe()
-        self._said, stdout = os.pipe()
-        others = [end for each in (*before, self) for end in (each._told, each._said)]
-        main = importlib.import_module(runs.module)
+        stdin, self._to_stdin = os.pipe()
+        self._from_stdout, stdout = os.pipe()
+        others = [end for each in (*before, self) for end in (each._to_stdin, each._from_stdout)]
+        module = importlib.import_module(runs.module)
         self._process = multiprocessing.get_context("fork").Process(
-            target=_live, args=(main, runs.nice, stdin, stdout, others), name=name, daemon=True
+            target=_live, args=(module, runs.nice, stdin, stdout, others), name=name, daemon=True
         )
         sys.stdout.flush()
         sys.stderr.flush()
@@ -56,17 +56,23 @@ class ForkedProcess:
         self.pid: int = self._process.pid
         self.stdin: asyncio.StreamWriter | None = None
         self.stdout: asyncio.StreamReader | None = None
+        self._ended = asyncio.Event()
 
     async def connect(self, limit: int) -> None:
         """Open its pipes in the running event loop. `limit`: the longest line of its stdout that is read, in bytes."""
         loop = asyncio.get_running_loop()
         self.stdout = reader = asyncio.StreamReader(limit=limit)
         protocol = asyncio.StreamReaderProtocol(reader)
-        await loop.connect_read_pipe(lambda: protocol, os.fdopen(self._said, "rb", buffering=0))
+        await loop.connect_read_pipe(lambda: protocol, os.fdopen(self._from_stdout, "rb", buffering=0))
         transport, _ = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(self._told, "wb", buffering=0)
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(self._to_stdin, "wb", buffering=0)
         )
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        loop.add_reader(self._process.sentinel, self._note_end)
+
+    def _note_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._process.sentinel)
+        self._ended.set()
 
     @property
     def returncode(self) -> int | None:
@@ -74,13 +80,8 @@ class ForkedProcess:
         return self._process.exitcode
 
     async def wait(self) -> int:
-        """Its exit status, once it has ended."""
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._process.sentinel, ended.set)
-        try:
-            await ended.wait()
-        finally:
-            loop.remove_reader(self._process.sentinel)
+        """Its exit status, once it has ended; after `connect`."""
+        await self._ended.wait()
         self._process.join()  # the end of its sentinel comes a moment before the end of the process
         assert self._process.exitcode is not None
         return self._process.exitcode
@@ -113,7 +114,7 @@ def forked(children: Mapping[str, ForkedModule]) -> Iterator[dict[str, ForkedPro
             process.kill()
 
 
-def _live(main: ModuleType, nice: int, stdin: int, stdout: int, others: Sequence[int]) -> None:
+def _live(module: ModuleType, nice: int, stdin: int, stdout: int, others: Sequence[int]) -> None:
     """Runs in the child: as if it had been started as a program, with the pipes as its stdin and stdout."""
     os.nice(nice)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -129,4 +130,4 @@ def _live(main: ModuleType, nice: int, stdin: int, stdout: int, others: Sequence
     os.chdir(DIRECTORY)
     os.environ.clear()
     os.environ.update(kept)
-    main.main()
+    module.main()

@@ -46,20 +46,16 @@ _HELD = {
 
 def decoding_words(decoding: Decoding) -> str:
     """How a reply was decoded, in a line: engine, constraint, sampling, probabilities, the keys of prompt and state."""
-    parts = [f"{decoding.engine}, {_HELD[decoding.constraint]}"]
-    if decoding.adapter is not None:
-        parts.append(f"adapter {decoding.adapter[:12]}")
-    if decoding.temperature is not None:
-        parts.append(f"temperature {decoding.temperature:g}")
-    if decoding.top_p is not None:
-        parts.append(f"top-p {decoding.top_p:g}")
-    if decoding.seed is not None:
-        parts.append(f"seed {decoding.seed}")
-    if decoding.tokens is not None:
-        parts.append(f"{decoding.tokens} tokens")
-    if decoding.logprob is not None:
-        parts.append(f"log probability {decoding.logprob:.2f}")
-    if decoding.propensity is not None:
-        parts.append(f"propensity {decoding.propensity:.4g}")
-    parts.append(f"prompt {decoding.prompt_sha256[:12]}, state {decoding.state_key}")
-    return ", ".join(parts)
+    shown = (
+        ("adapter {:.12}", decoding.adapter),
+        ("temperature {:g}", decoding.temperature),
+        ("top-p {:g}", decoding.top_p),
+        ("seed {}", decoding.seed),
+        ("{} tokens", decoding.tokens),
+        ("log probability {:.2f}", decoding.logprob),
+        ("propensity {:.4g}", decoding.propensity),
+        ("prompt {:.12}", decoding.prompt_sha256),
+        ("state {}", decoding.state_key),
+    )
+    known = (words.format(value) for words, value in shown if value is not None)
+    return ", ".join((decoding.engine, _HELD[decoding.constraint], *known))

@@ -244,6 +244,23 @@ async def test_at_a_run_that_nobody_looks_at_no_event_is_decoded(act: MakeAct, m
     assert sorted(made) == found
 
 
+async def test_the_events_that_are_kept_are_bounded_in_bytes(act: MakeAct, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a page reads: one that shows another agent never has their frames made. The newest stays."""
+    monkeypatch.setattr(hub_module, "MOST_BYTES", 5000)
+    hub = LiveHub()
+    hub._readers = 1
+    async with MemoryBus() as bus, following(bus, hub):
+        for cycle in range(1, 41):
+            await publish(bus, act(cycle))
+        async with asyncio.timeout(30):
+            while hub.last < 40:
+                await asyncio.sleep(0)
+
+    assert sum(shown.size for shown in hub._ring) == hub._size <= 5000
+    assert 1 <= len(hub._ring) < 40
+    assert hub._ring[0].seq == hub._floor + 1
+
+
 async def test_a_closed_hub_ends_every_page(act: MakeAct) -> None:
     """At once, also those that wait."""
     hub = LiveHub()

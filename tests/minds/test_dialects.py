@@ -122,7 +122,14 @@ async def test_what_a_model_refuses_by_name_is_left_out_and_remembered(
 
 @pytest.mark.parametrize(
     "message",
-    ["max_tokens is too large: 5000", "maximum context length is 8192 tokens", "Unsupported parameter: 'top_k'", "no"],
+    [
+        "max_tokens is too large: 5000",
+        "max_tokens 32000 is too large: not supported above 8192",
+        "Unexpected image in the question; the system message is fine",
+        "maximum context length is 8192 tokens",
+        "Unsupported parameter: 'top_k'",
+        "no",
+    ],
 )
 async def test_a_refusal_for_another_reason_ends_the_question_as_before(prompt: Asking, message: str) -> None:
     """Nothing is left out on suspicion: one request, the endpoint's words."""
@@ -184,6 +191,13 @@ async def test_reasoning_and_fences_are_no_part_of_a_decision(prompt: Asking, st
 
     assert reply.text == "DO_NOTHING: rest"
     assert reply.usage.output_tokens > 0
+
+
+def test_a_fence_without_an_end_costs_no_more_than_its_length() -> None:
+    """A small model that repeats blanks for a megabyte: 5 ms, where a rescan of each run of blanks takes hours."""
+    blanks = " " * 1_000_000
+    for text in (f"```\n{blanks}x", f'```\nTOOL: a(b="{blanks}")\n```', f"```{blanks}", "`" * 1_000_000):
+        without_fence(text)
 
 
 async def test_a_thought_keeps_its_fences(prompt: Asking) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -91,3 +92,14 @@ def test_the_record_has_what_the_engine_reported(prompt: MakePrompt) -> None:
 
     assert (found.engine, found.model, found.logprob, found.tokens) == ("llama.cpp", "m", -1.75, 2)
     assert (found.constraint, found.seed, found.temperature) == ("grammar", sampling.seed, 0.7)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("-inf"), -1e999, 10**400, True, "much", None, {}])
+def test_a_log_probability_that_is_no_number_is_none(prompt: MakePrompt, odd: object) -> None:
+    """Any endpoint may send one: its probability is not known, or the reply is no completion (ValueError)."""
+    reply = StreamedReply()
+    token = {"token": "a", "logprob": odd}
+    with contextlib.suppress(ValueError):
+        reply.take({"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [token]}}]}, "delta")
+
+    assert _sampler().of(prompt()).decoding(reply, "m").logprob is None

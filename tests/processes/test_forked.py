@@ -39,7 +39,8 @@ async def talk(children):
         assert child.returncode is None
     first = next(iter(children.values()))
     first.stdin.close()
-    said["status"] = await first.wait()
+    said["status"], again = await asyncio.gather(first.wait(), first.wait())
+    assert said["status"] == again == first.returncode
     said["pids"] = [child.pid for child in children.values()]
     return said
 with forked({"one": ForkedModule("child"), "two": ForkedModule("child", nice=3)}) as children:

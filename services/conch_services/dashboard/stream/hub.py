@@ -21,6 +21,8 @@ LIVE = "live"
 """The value of `state` while events come."""
 MOST_KEPT = 8192
 """Events that are kept while a page reads; without one, as many as a page is sent at a time."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes of the events that are kept, as they came, for pages or without one."""
 MOST_AT_ONCE = 512
 """Frames that a page is sent at a time; of more, the newest."""
 MOST_READ = 4096
@@ -51,10 +53,10 @@ class PageUpdate:
 class _Shown:
     """An event for pages: as it came, and from the first page on its frame."""
 
-    __slots__ = ("_arrived", "_frame", "agent", "seq")
+    __slots__ = ("_arrived", "_frame", "agent", "seq", "size")
 
     def __init__(self, arrived: ReceivedEvent) -> None:
-        self.seq, self.agent = arrived.seq, arrived.agent
+        self.seq, self.agent, self.size = arrived.seq, arrived.agent, len(arrived.data)
         self._arrived: ReceivedEvent | None = arrived
         self._frame = b""
 
@@ -80,6 +82,8 @@ class LiveHub:
         self._epoch = ""
         self._ring: deque[_Shown] = deque()
         """In the order of the stream."""
+        self._size = 0
+        """Bytes of its events as they came."""
         self._readers = 0
         """Pages that read."""
         self._shared_events: SharedSubscription | None = None
@@ -119,6 +123,7 @@ class LiveHub:
         if epoch != self._epoch or shared_events.seq - self.last > MOST_READ:
             self._epoch, self.last, self._floor = epoch, shared_events.seq, shared_events.seq
             self._ring.clear()
+            self._size = 0
             self._wake()
         self.say(LIVE)
 
@@ -139,8 +144,10 @@ class LiveHub:
     def _add(self, arrived: ReceivedEvent) -> None:
         self._filled.set()
         self._ring.append(_Shown(arrived))
-        while len(self._ring) > (MOST_KEPT if self._readers else MOST_AT_ONCE):
-            self._floor = self._ring.popleft().seq
+        self._size += len(arrived.data)
+        while len(self._ring) > (MOST_KEPT if self._readers else MOST_AT_ONCE) or self._size > MOST_BYTES:
+            oldest = self._ring.popleft()
+            self._floor, self._size = oldest.seq, self._size - oldest.size
         self.last = arrived.seq
 
     def say(self, state: str) -> None:

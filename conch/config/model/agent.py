@@ -37,7 +37,7 @@ class MindSettings(SettingsSection):
     context_window: Annotated[int, Field(gt=0)] | None = None
     """Tokens of the model's context window; none: not known, and the share of it that a prompt uses is not judged."""
     prompt_tokens: Annotated[int, Field(ge=256)] | None = None
-    """Most tokens of a prompt, 3 bytes each; none: as context_window allows, else 8000 (reflex, scripted, local: 512)."""
+    """Most tokens of a prompt, 3 bytes each; none: as context_window allows, else 8000 (512 but for openai)."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
     """Seconds for one reply, including all its retries."""
     max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None

@@ -28,7 +28,10 @@ from .model import CuriositySettings as CuriositySettings
 from .model import CycleSettings as CycleSettings
 from .model import DiscoverySettings as DiscoverySettings
 from .model import EffectSettings as EffectSettings
+from .model import ExecutionValues as ExecutionValues
 from .model import ExplorationBonusSettings as ExplorationBonusSettings
+from .model import FormatValues as FormatValues
+from .model import GoalValues as GoalValues
 from .model import IntrinsicMotivationSettings as IntrinsicMotivationSettings
 from .model import JudgeSettings as JudgeSettings
 from .model import MindSettings as MindSettings

@@ -18,7 +18,6 @@ from conch.config import (
     RewardSettings,
 )
 from conch.errors import ConfigError
-from conch.rewards.rules import EXECUTION_RANGE, FORMAT_RANGE, GOAL_RANGE
 from conch.rules import WEIGHT_TOLERANCE, RuleInfo, sums_to_one
 from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, Part
@@ -27,11 +26,11 @@ PROGRESS_RANGE: Final = (-1e6, 1e6)
 """Steps are not clamped: a million more tokens cost 100."""
 
 _PAID: Final = {
-    "format": (FORMAT_RANGE, BUILTIN_SCORER),
-    "execution": (EXECUTION_RANGE, BUILTIN_SCORER),
-    "needs": ((-1.0, 1.0), "needs"),
-    "goal": (GOAL_RANGE, BUILTIN_SCORER),
-    "exploration": ((0.0, 1.0), "curiosity"),
+    "format": BUILTIN_SCORER,
+    "execution": BUILTIN_SCORER,
+    "needs": "needs",
+    "goal": BUILTIN_SCORER,
+    "exploration": "curiosity",
 }
 _WATCHED: Final = {
     "intrinsic": ((0.0, 1.0), "curiosity"),
@@ -63,16 +62,23 @@ def weight_set(
     _refuse_mismatch(weights, known)
     weights = _grown({name: weight for name, weight in weights.items() if name in known | _WATCHED.keys()})
     _refuse_paid([rule for rule in added if rule.held_out], weights)
+    ranges = {
+        "format": settings.format.range,
+        "execution": settings.execution.range,
+        "needs": (-1.0, 1.0),
+        "goal": settings.goal.range,
+        "exploration": (0.0, 1.0),
+    }
     paid = (
         Part(
             component=name,
             weight=weights[name],
-            range=limits,
+            range=ranges[name],
             scorer=scorer,
             deadline=settings.deadline,
             cap=settings.exploration_cap if name == "exploration" else None,
         )
-        for name, (limits, scorer) in _PAID.items()
+        for name, scorer in _PAID.items()
     )
     watched = (
         Part(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.config import RewardSettings, Settings
+from conch.config import ExecutionValues, FormatValues, GoalValues, RewardSettings, Settings
 from conch.consumer import ServiceContext, bind
-from conch.rewards import PRINCIPLES, builtin_scores, execution_reward, goal_reward
+from conch.rewards import PRINCIPLES, builtin_scores, execution_reward, goal_reward, weight_set
 from conch_schemas import ActionTaken, GoalCheck, Score
 from conch_services.reward.consumer import reward
 
@@ -135,3 +135,29 @@ def test_the_consumer_says_the_same_fact_for_the_same_act(act: Act) -> None:
     assert (first.scorer, first.version) == ("reward", "2")
     assert [score.component for score in first.scores] == ["format", "execution", "goal", "alignment", "ethical"]
     assert [principle.name for principle in first.principles] == list(PRINCIPLES)
+
+
+def test_the_values_of_the_rules_are_settings(act: Act) -> None:
+    """Each verdict has the value that the settings give it, and the range of the component is that of its values."""
+    settings = RewardSettings(
+        format=FormatValues(valid=0.25, invalid=-2.0),
+        execution=ExecutionValues(success=3.0, failed=-0.5, idle=0.1, invalid=-0.4),
+        goal=GoalValues(achieved=5.0, partial=2.0, neutral=-1.0),
+    )
+    acts = (("TOOL", True, True), ("TOOL", True, False), ("DO_NOTHING", True, False), ("INVALID", False, False))
+    verdicts = [execution_reward(*one, values=settings.execution) for one in acts]
+
+    scores = {score.component: score for score in builtin_scores(act(0), settings)}
+    ranges = {part.component: part.range for part in weight_set((), settings)}
+
+    assert verdicts == [3.0, -0.5, 0.1, -0.4]
+    assert [goal_reward(outcome, settings.goal) for outcome in ("achieved", "partial", "neutral")] == [5.0, 2.0, -1.0]
+    assert (scores["format"].value, scores["execution"].value) == (0.25, 3.0)
+    assert {name: score.range for name, score in scores.items()} == {name: ranges[name] for name in scores}
+    assert (ranges["format"], ranges["execution"], ranges["goal"]) == ((-2.0, 0.25), (-0.5, 3.0), (-1.0, 5.0))
+
+
+def test_a_rule_whose_values_are_all_equal_is_refused() -> None:
+    """It would tell nothing apart, and its component would have no range."""
+    with pytest.raises(ValueError, match="the rule would tell nothing apart"):
+        FormatValues(valid=0.5, invalid=0.5)

@@ -125,6 +125,60 @@ class EffectSettings(SettingsSection):
     """Rise of a goal's measure above its best from which it is partial progress, 0..1; a smaller rise is neutral."""
 
 
+RuleValue = Annotated[float, Field(ge=-100, le=100)]
+"""A value of a built-in rule."""
+
+
+class RuleValues(SettingsSection):
+    """The values of a rule, one for each verdict."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest of the values."""
+        values = [float(getattr(self, name)) for name in type(self).model_fields]
+        return min(values), max(values)
+
+    @model_validator(mode="after")
+    def _tell_verdicts_apart(self) -> Self:
+        low, high = self.range
+        if low == high:
+            raise ValueError(f"every value is {low:g}: the rule would tell nothing apart")
+        return self
+
+
+class FormatValues(RuleValues):
+    """The value of *format*."""
+
+    valid: RuleValue = 0.5
+    """A reply that follows the grammar and the tools' signatures, −100..100."""
+    invalid: RuleValue = -1.0
+    """Any other reply, −100..100."""
+
+
+class ExecutionValues(RuleValues):
+    """The value of *execution*."""
+
+    success: RuleValue = 1.0
+    """A tool that succeeded, −100..100."""
+    failed: RuleValue = -0.3
+    """A tool that failed, or an act that was blocked, −100..100."""
+    idle: RuleValue = 0.2
+    """Doing nothing, reflecting, or a tool without effect, −100..100."""
+    invalid: RuleValue = 0.0
+    """A reply that is no valid action, −100..100."""
+
+
+class GoalValues(RuleValues):
+    """The value of *goal*, by what a goal's own check says after the act."""
+
+    achieved: RuleValue = 2.0
+    """The goal is achieved, −100..100."""
+    partial: RuleValue = 1.0
+    """Partial progress, −100..100."""
+    neutral: RuleValue = 0.0
+    """Neither, −100..100."""
+
+
 class RewardSettings(SettingsSection):
     """How scores become a total."""
 
@@ -142,6 +196,12 @@ class RewardSettings(SettingsSection):
     """Seconds that a plug-in rule may take for one action, unless it declares another limit."""
     rule_memory_mib: Annotated[int, Field(gt=0)] = 1024
     """MiB of memory that a plug-in rule's process may take."""
+    format: FormatValues = FormatValues()
+    """Of the component *format*."""
+    execution: ExecutionValues = ExecutionValues()
+    """Of the component *execution*."""
+    goal: GoalValues = GoalValues()
+    """Of the component *goal*."""
     abstain_when_constrained: bool = True
     """Whether *format* is not applicable when a grammar constrained the reply (it would be constant)."""
     exploration_cap: Annotated[float, Field(ge=0, le=1)] = 0.5

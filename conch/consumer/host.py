@@ -77,13 +77,13 @@ async def keep(
             finally:
                 one.up = False
             return
-        except (FencedError, ContractError, ConfigError) as error:
-            one.down = str(error)
-            break
-        except ConchError:
-            raise
         except Exception as error:
-            broke = innermost(error)
+            broke = innermost(error)  # two events that fail at once come in a group
+            if isinstance(broke, FencedError | ContractError | ConfigError):
+                one.down = str(broke)
+                break
+            if isinstance(broke, ConchError):
+                raise broke from None
             log.exception("consumer.broke", consumer=one.name)
             report(ConsumerBroke(consumer=one.name, why=f"{type(broke).__name__}: {broke}"))
             if not restarts.died():

@@ -152,15 +152,20 @@ class RunOutput:
             self._news.clear()
             await self._news.wait()
 
+    def close(self) -> None:
+        """Discard what stdout has not taken by the end: the interpreter's own last attempt would be the run's error."""
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard(1)
+
     def _write(self, write: Callable[[Any], None], what: Any) -> None:
         """Write; when the reader of stdout has closed it (`conch run | head`), the run ends in order. What a full disk
         does not take is lost, which is reported once."""
         try:
             write(what)
         except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 2 if write is warn else 1)
-            os.close(nowhere)
+            _discard(2 if write is warn else 1)
             if write is not warn:
                 self._stop.set()
         except OSError as error:
@@ -168,3 +173,10 @@ class RunOutput:
             if write is not warn and not self._lost:
                 self._lost = True
                 self.warn(f"not all can be written to stdout ({error.strerror}); the run goes on")
+
+
+def _discard(descriptor: int) -> None:
+    """Let nothing more that is written to stdout or stderr arrive anywhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

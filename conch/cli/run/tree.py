@@ -143,6 +143,7 @@ class ProcessTree:
             if server is not None:
                 await server.stop()
             state.home.run_file.unlink(missing_ok=True)
+            self._run_output.close()
 
     async def _with_bus(
         self, agent: ChildProcess, consumers: ChildProcess, tasks: OwnedTasks, keeping: Sequence[asyncio.Task[Any]]

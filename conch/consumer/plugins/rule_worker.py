@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import io
 import math
 import os
 import resource
+import sys
 import threading
 from typing import IO, Any
 
@@ -163,6 +165,8 @@ def main() -> None:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what a rule prints is there at once, also where it is killed
     task = decode_line(RuleTask, acts.readline(), "the task of a rule's process")
     limit = task.memory_mib * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

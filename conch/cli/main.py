@@ -78,6 +78,7 @@ def main() -> None:
     _open_streams()
     try:
         make_app()(exit_on_error=False, print_error=False)
+        _flush_output()
     except ConchError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -98,6 +99,27 @@ def main() -> None:
         if type(error).__module__.startswith("cyclopts"):
             _fail(f"{error} (conch --help)", 2)
         raise
+    finally:
+        _discard_unwritten()
+
+
+def _flush_output() -> None:
+    """Write what is left in stdout's buffer. Raises OSError, BrokenPipeError also for a terminal that is gone."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EIO:
+            raise BrokenPipeError from None
+        raise
+
+
+def _discard_unwritten() -> None:
+    """Discard what stdout and stderr do not take: the interpreter's attempt at exit would be an error of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _lead_nowhere(stream.fileno())
 
 
 def _limit(error: Exception) -> int | None:

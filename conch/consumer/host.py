@@ -12,8 +12,9 @@ from conch.consumer.plugins.rule_process import RuleWorker
 from conch.consumer.services import Service
 from conch.errors import ConchError, ConfigError, ContractError, FencedError
 from conch.log import get_logger
-from conch.processes import ConsumerBroke, ConsumerDown, ConsumerReport, innermost
+from conch.processes import ConsumerBroke, ConsumerDown, ConsumerReport
 from conch.retry import CONSUMER, MOST_RESTARTS, Restarts
+from conch.tasks import innermost, ungrouped
 
 log = get_logger(__name__)
 
@@ -49,14 +50,12 @@ async def host(
     One that breaks five times in a minute, is fenced, has an unreadable state, or cannot be made from its settings, is
     left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
     """
-    try:
+    with ungrouped():
         async with asyncio.TaskGroup() as group:
             if beside is not None:
                 group.create_task(beside(group), name="conch.beside")
             for one in running:
                 group.create_task(keep(shared_events, one, stop, report), name=f"conch.{one.name}")
-    except* ConchError as broken:
-        raise innermost(broken) from None
 
 
 async def keep(

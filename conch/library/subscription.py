@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 from conch.bus import Bus, Delivery, Reader, Stored, decoded
 from conch.log import get_logger
-from conch.processes import innermost
+from conch.tasks import innermost
 from conch_schemas import (
     STREAM_SUBJECTS,
     ContractViolationError,

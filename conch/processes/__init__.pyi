@@ -3,7 +3,6 @@
 from . import messages as messages
 from .child import BUS_SECONDS as BUS_SECONDS
 from .child import ChildProcessLink as ChildProcessLink
-from .child import innermost as innermost
 from .child import run_child as run_child
 from .child import run_loop as run_loop
 from .forked import ForkedModule as ForkedModule

@@ -16,7 +16,7 @@ from conch.errors import ConchError, ContractError
 from conch.log import get_logger
 from conch.processes import messages
 from conch.processes.line import PipeMessage, decode_line, kind_of
-from conch.tasks import background
+from conch.tasks import background, innermost
 from conch.telemetry import configure
 from conch.text import safe_text
 
@@ -179,13 +179,6 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
         from uvloop import new_event_loop as make
     with asyncio.Runner(loop_factory=make) as runner:
         runner.run(main)
-
-
-def innermost(error: BaseException) -> BaseException:
-    """The exception that made a TaskGroup fail."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 async def _live(child: ChildProcessLink[StartT], live: Callable[[ChildProcessLink[StartT]], Awaitable[None]]) -> None:

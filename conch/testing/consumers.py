@@ -14,8 +14,8 @@ from conch.config import Settings
 from conch.consumer import ConsumerDeclaration, ConsumerSpec, ServiceContext, bind, spec_of
 from conch.consumer.runtime import ConsumerRuntime
 from conch.errors import ContractError
-from conch.processes import innermost
 from conch.retry import Backoff
+from conch.tasks import innermost
 from conch_schemas import ConsumerFailed, ContractViolationError, Event, encode, subject_of
 
 E = TypeVar("E", bound=Event)

@@ -40,8 +40,8 @@ from conch.errors import ConchError, UsageError
 from conch.experience import CycleReader, ScoredSince, UnscoredActs
 from conch.home import Home
 from conch.judge import Judge
-from conch.processes import innermost
 from conch.rules import RuleInfo
+from conch.tasks import ungrouped
 from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, RewardAssigned
 
@@ -268,11 +268,12 @@ async def _score(
         for worker in workers:
             stack.push_async_callback(worker.close)
         try:
-            await rescore(found.bus, found.reader, wanted, workers, ending.stop, done, waits)
-        except* ConchError as failed:
+            with ungrouped():
+                await rescore(found.bus, found.reader, wanted, workers, ending.stop, done, waits)
+        except ConchError:
             bar.stop()
             warn(f"{ran.published:,} of {ran.missing:,} acts were scored: the same command goes on with the others")
-            raise innermost(failed) from None
+            raise
         ran.unanswered = sum(worker.failed for worker in workers if isinstance(worker, JudgeBackfill))
     ending.scoring = False
     ran.seconds = time.perf_counter() - start

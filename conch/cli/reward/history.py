@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, open_bus, open_store, warn
 from conch.errors import UsageError
 from conch.experience import ExperienceReader, ScoredSince
-from conch.tasks import background
+from conch.tasks import background, ungrouped
 
 if TYPE_CHECKING:
     from conch.bus import Bus
@@ -110,8 +110,7 @@ class RecordedHistory:
         from conch.bus import shared_subscription
         from conch.consumer import ServiceContext, builtin, host
         from conch.consumer.group import joined
-        from conch.errors import ConchError
-        from conch.processes import innermost, messages
+        from conch.processes import messages
 
         stop, broke = asyncio.Event(), Counter[str]()
 
@@ -126,13 +125,11 @@ class RecordedHistory:
         context = ServiceContext(self.settings, self.home.path, report)
         async with shared_subscription(self.bus) as shared_events, joined(self.bus, TAKERS, "history") as members:
             running = builtin(context, TAKERS, members)
-            try:
+            with ungrouped():
                 async with asyncio.TaskGroup() as group:
                     group.create_task(host(shared_events, running, stop, report), name="conch.history.host")
                     await _level(self.bus, running, cannot)
                     stop.set()
-            except* ConchError as failed:
-                raise innermost(failed) from None
         return not any(cannot(one) for one in running)
 
 

@@ -19,9 +19,9 @@ from conch.consumer.runtime.breaker import ConsumerBreaker
 from conch.consumer.runtime.loop import ConsumerRuntime
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ConchError, FencedError
+from conch.errors import FencedError
 from conch.log import get_logger
-from conch.tasks import background, race
+from conch.tasks import background, race, ungrouped
 
 log = get_logger(__name__)
 
@@ -89,17 +89,16 @@ class SharedConsumer:
             self._shared_events.bus, self.spec, mine=wanted, worker=members.name, is_gone=members.is_gone
         )
         try:
-            async with asyncio.TaskGroup() as group:
-                watching = group.create_task(
-                    self._watch(wanted, set(consumer_position.floors), stop, over), name="conch.share"
-                )
-                self._settled = set(consumer_position.floors) == wanted
-                await self._work(consumer_position, over)
-                watching.cancel()
-        except* FencedError as fenced:
-            log.warning("consumer.fenced", consumer=self.name, why=str(fenced.exceptions[0]))
-        except* ConchError as failed:
-            raise failed.exceptions[0] from None
+            with ungrouped():
+                async with asyncio.TaskGroup() as group:
+                    watching = group.create_task(
+                        self._watch(wanted, set(consumer_position.floors), stop, over), name="conch.share"
+                    )
+                    self._settled = set(consumer_position.floors) == wanted
+                    await self._work(consumer_position, over)
+                    watching.cancel()
+        except FencedError as fenced:
+            log.warning("consumer.fenced", consumer=self.name, why=str(fenced))
         finally:
             self._settled = False
 

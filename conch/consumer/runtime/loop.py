@@ -29,9 +29,9 @@ from conch.consumer.runtime.queues import AgentQueues
 from conch.consumer.runtime.replay import DeadLetterReplay
 from conch.consumer.runtime.snapshots import OvertakenError, Snapshots
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ConchError
 from conch.log import get_logger
 from conch.retry import EVENT, Backoff, CircuitBreaker
+from conch.tasks import ungrouped
 
 log = get_logger(__name__)
 
@@ -100,14 +100,13 @@ class ConsumerRuntime:
         """
         while True:
             try:
-                await self._run(stop)
+                with ungrouped():
+                    await self._run(stop)
                 break
-            except* OvertakenError as overtaken:
+            except OvertakenError:
                 if self._given is not None:
-                    raise overtaken.exceptions[0] from None
+                    raise
                 self._log.info("consumer.begins_again")
-            except* ConchError as failed:
-                raise failed.exceptions[0] from None
         self._log.info("consumer.stopped", at=self._context.position.seq, **vars(self.tally))
 
     async def _run(self, stop: asyncio.Event) -> None:

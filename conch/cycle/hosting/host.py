@@ -20,8 +20,7 @@ from conch.cycle.state.checkpoint import CheckpointSchedule
 from conch.cycle.state.recover import LIVED_KINDS, RecoveredAgent, RecoveryStart, recover_all
 from conch.errors import ConchError
 from conch.log import get_logger
-from conch.processes import innermost
-from conch.tasks import race
+from conch.tasks import innermost, race
 from conch_schemas import control_subject
 
 log = get_logger(__name__)

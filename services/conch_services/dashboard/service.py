@@ -18,8 +18,8 @@ from conch.consumer.runtime import ConsumerCounts
 from conch.errors import ConchError
 from conch.home import Home
 from conch.log import get_logger
-from conch.processes import PageServed, innermost
-from conch.tasks import background, race
+from conch.processes import PageServed
+from conch.tasks import background, innermost, race
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol

@@ -28,6 +28,7 @@ from conch.consumer.runtime import ConsumerCounts
 from conch.errors import BusError, ConchError
 from conch.log import get_logger
 from conch.metrics import CONTENT_TYPES, PLUGIN_METRICS, wants_openmetrics
+from conch.tasks import ungrouped
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 
@@ -95,9 +96,8 @@ class MetricsService:
             self._endpoint = endpoint
             log.info("metrics.serving", address=self.address)
             try:
-                await self._run(shared_events, stop)
-            except* ConchError as failed:
-                raise failed.exceptions[0] from None
+                with ungrouped():
+                    await self._run(shared_events, stop)
             finally:
                 self.started.clear()
 

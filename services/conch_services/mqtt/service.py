@@ -20,10 +20,10 @@ from conch.bus import Bus, ReceivedEvent, SharedSubscription, StreamSubscription
 from conch.consumer import ConsumerSpec, ServiceContext
 from conch.consumer.group import take_position
 from conch.consumer.runtime import ConsumerCounts
-from conch.errors import ConchError, UsageError
+from conch.errors import UsageError
 from conch.log import get_logger
 from conch.processes import ConsumerWaits
-from conch.tasks import OwnedTasks
+from conch.tasks import OwnedTasks, ungrouped
 from conch_schemas import EVENTS, ContractViolationError, type_of
 from conch_services.mqtt.discovery import RetainedMessage
 from conch_services.mqtt.link import BrokerLink
@@ -136,10 +136,8 @@ class MqttService:
         await self._presence.remember(shared_events.bus)
         async with shared_events.subscribe(None, after=self._done) as self._subscription:
             log.info("mqtt.started", broker=self._link.address, after=self._done)
-            try:
+            with ungrouped():
                 await self._bridge(shared_events.bus)
-            except* ConchError as failed:
-                raise failed.exceptions[0] from None
         await self._report_what_waits(shared_events.bus)
 
     async def _bridge(self, bus: Bus) -> None:

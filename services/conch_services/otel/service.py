@@ -14,9 +14,10 @@ from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.consumer.operations import FirstSightFilter, keep_taking
 from conch.consumer.runtime import ConsumerCounts
-from conch.errors import ConchError, UsageError
+from conch.errors import UsageError
 from conch.log import get_logger
 from conch.processes import ConsumerNote, ConsumerWaits
+from conch.tasks import ungrouped
 from conch_services.otel.exporter import EndpointUnreachableError, ExportRefusedError, OtlpExporter
 from conch_services.otel.spans import FACTS, CycleSpan, ScoreEvent, TraceBuilder
 
@@ -127,22 +128,21 @@ class OtelService:
         with self._exporter:
             log.info("otel.started", endpoint=self._exporter.address)
             try:
-                async with (
-                    shared_events.subscribe(
-                        FACTS, after=shared_events.seq if self._since is None else self._since
-                    ) as subscription,
-                    asyncio.TaskGroup() as group,
-                ):
-                    reading = group.create_task(keep_taking(subscription, self._take), name="conch.otel.read")
-                    sending = group.create_task(self._send(), name="conch.otel.send")
-                    self.started.set()
-                    await stop.wait()
-                    reading.cancel()
-                    await asyncio.wait([reading])
-                    await self._read_rest(subscription)
-                    await self._finish(sending)
-            except* ConchError as failed:
-                raise failed.exceptions[0] from None
+                with ungrouped():
+                    async with (
+                        shared_events.subscribe(
+                            FACTS, after=shared_events.seq if self._since is None else self._since
+                        ) as subscription,
+                        asyncio.TaskGroup() as group,
+                    ):
+                        reading = group.create_task(keep_taking(subscription, self._take), name="conch.otel.read")
+                        sending = group.create_task(self._send(), name="conch.otel.send")
+                        self.started.set()
+                        await stop.wait()
+                        reading.cancel()
+                        await asyncio.wait([reading])
+                        await self._read_rest(subscription)
+                        await self._finish(sending)
             finally:
                 self.started.clear()
 

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -36,13 +37,15 @@ hypothesis.settings.load_profile("conch")
 TOKEN = "a-token-of-the-tests"
 NO_SKIPS = os.environ.get("CONCH_TEST_NO_SKIPS") == "1"
 """Read before any test clears the environment."""
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell leaves it to what runs in its background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # runs that tests start take Ctrl-C as a person's do
 
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the machine sets is no part of a test."""
     for name in os.environ:
-        if name.startswith(("CONCH_", "OPENAI_")):
+        if name.startswith(("CONCH_", "OPENAI_")) or name == "PYTHONUNBUFFERED":
             monkeypatch.delenv(name)
 
 

@@ -29,11 +29,6 @@ MARK = "OF_THE_TEST"
 """Environment variable that all processes of a run inherit: so they are told from others'."""
 
 
-def _takes_ctrl_c() -> None:
-    """A shell that runs the tests in the background has Ctrl-C ignored, which children inherit."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Live:
     """A command in a process group of its own, its lines as they come."""
 
@@ -54,7 +49,6 @@ class Live:
             text=True,
             env=environment,
             start_new_session=True,
-            preexec_fn=_takes_ctrl_c,
         )
         self.pid = self._process.pid
         self.lines: list[str] = []

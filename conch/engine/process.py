@@ -13,6 +13,7 @@ from typing import Any
 
 from conch.errors import ConfigError
 from conch.processes import ChildProcessLink, messages, run_child
+from conch.tasks import background
 
 CONTEXT = 8192
 """Tokens of context of each slot, where `mind.context_window` does not say it. Models with a smaller one use theirs."""
@@ -29,18 +30,20 @@ async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
     child.on(messages.FinishCommand, lambda _: stopped.set())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     own_log = child.home / "logs" / "engine.err"
-    began = time.monotonic()
-    server = await asyncio.to_thread(_serve, child.spec, own_log)
-    seconds = time.monotonic() - began
-    child.report(messages.EngineServed(url=server.listening_address, seconds=seconds))
+    async with background(_end(child, stopped), name="conch.engine.end") as ending:
+        began = time.monotonic()
+        server = await asyncio.to_thread(_serve, child.spec, own_log)
+        seconds = time.monotonic() - began
+        child.report(messages.EngineServed(url=server.listening_address, seconds=seconds))
+        await ending
+
+
+async def _end(child: ChildProcessLink[messages.EngineStart], stopped: asyncio.Event) -> None:
+    """End the process as soon as that is asked for: loading a model cannot be cancelled, and llama.cpp's server waits
+    for replies that it is decoding."""
     await stopped.wait()
-    os._exit(_ended(child))
-
-
-def _ended(child: ChildProcessLink[messages.EngineStart]) -> int:
-    """Report the end. The process then ends at once: llama.cpp's server waits for replies that it is decoding."""
     child.report(messages.WorkDone())
-    return 0
+    os._exit(0)
 
 
 def _serve(spec: messages.EngineStart, own_log: Path) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,15 +26,22 @@ _PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET val
 
 
 class OpenStore:
-    """A connection to the file at `path`, which all parts of one store share. Any thread, one at a time."""
+    """A connection to the file at `path`, which all parts of one store share.
+
+    Any thread may use it; a thread waits until another one's statement or transaction ends. SQLite's own mutex does not
+    do: a thread that waits for it while it binds a value holds the GIL, for which a thread that has it waits as it
+    calls `packed` or `unpacked`.
+    """
 
     def __init__(self, path: Path | str, db: sqlite3.Connection) -> None:
         self.path = path
         self.db = db
+        self._turn = threading.RLock()
 
     def close(self) -> None:
         """Close the connection. Twice is once."""
-        self.db.close()
+        with self._turn:
+            self.db.close()
 
     def meta(self, name: str) -> Any:
         """A value of the table `meta`; None where it has none."""
@@ -59,23 +67,35 @@ class OpenStore:
 
     def row(self, sql: str, *values: object) -> Any:
         """The first row; None where there is none. Raises StoreError, as `rows` and `named` do."""
-        with told(self.path):
+        with self._turn, told(self.path):
             return self.db.execute(sql, values).fetchone()
 
     def rows(self, sql: str, *values: object) -> list[Any]:
         """All rows."""
-        with told(self.path):
+        with self._turn, told(self.path):
             return self.db.execute(sql, values).fetchall()
 
     def named(self, sql: str, values: Mapping[str, object]) -> list[Any]:
         """All rows of a statement whose values have names."""
-        with told(self.path):
+        with self._turn, told(self.path):
             return self.db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for reads that are not one statement of `row`, `rows` or `named`."""
+        with self._turn, told(self.path):
+            yield self.db
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Several reads of one moment, whatever is written meanwhile."""
-        with told(self.path), transaction(self.db, "DEFERRED"), self.intact():
+        with self._turn, told(self.path), transaction(self.db, "DEFERRED"), self.intact():
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Several writes, all or none."""
+        with self._turn, told(self.path), transaction(self.db), self.intact():
             yield
 
     @contextmanager

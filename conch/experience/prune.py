@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from conch.experience.connection import told
 from conch.experience.models import PruneResult, RetentionLimits
 from conch.experience.opened import OpenStore
 from conch.experience.queries.cycles import agents_that_acted
@@ -74,8 +73,8 @@ class Pruner:
             if event.cycle is not None and event.cycle <= self._removed.get(event.agent, (-1, -1))[0]
             if (action := event.mark.action_id if isinstance(event, MarkWitnessed) else event.action_id) is not None
         }
-        with told(self._file.path):
-            return asked - {action for action, _ in numbers_of(self._file.db, asked)}
+        with self._file.reading() as db:
+            return asked - {action for action, _ in numbers_of(db, asked)}
 
     def is_removed(self, event: Event, actions: set[str]) -> bool:
         """Whether the fact is about what was removed. A later mark about a removed act is not: the chain needs it."""
@@ -85,7 +84,8 @@ class Pruner:
 
     def _oldest_agents(self) -> list[tuple[float, str]]:
         agents = agents_that_acted(self._file)
-        found = [(first, agent) for agent in agents if (first := oldest(self._file.db, agent)) is not None]
+        with self._file.reading() as db:
+            found = [(first, agent) for agent in agents if (first := oldest(db, agent)) is not None]
         heapq.heapify(found)
         return found
 

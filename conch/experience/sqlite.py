@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from conch.errors import ContractError
-from conch.experience.connection import MEMORY, open_reader, open_writer, told, transaction
+from conch.experience.connection import MEMORY, open_reader, open_writer
 from conch.experience.join import Join
 from conch.experience.models import PruneResult, RetentionLimits
 from conch.experience.opened import LARGEST, OpenStore
@@ -231,7 +231,7 @@ class SqliteStore(SqliteReader):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with told(self._file.path), transaction(self._file.db), self._file.intact():
+            with self._file.writing():
                 yield
         except BaseException:
             self._join.known.forget()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -75,3 +77,31 @@ def test_an_event_takes_a_fifth_of_its_room(db: sqlite3.Connection) -> None:
     )
 
     assert len(packed(db, event)) < len(event) / 2
+
+
+THREADS = """
+import sys, threading
+from conch.experience import MemoryStore
+sys.setswitchinterval(1e-6)
+store, ends = MemoryStore(), []
+def read():
+    for number in range(300):
+        store._file.named("SELECT unpacked(packed(:a)), :b, :c FROM pragma_table_list", {"a": b"x", "b": 1, "c": 2})
+        store.set_position(number)
+        store.cycles.last("echo", 3)
+    ends.append(True)
+threads = [threading.Thread(target=read) for _ in range(4)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+store.close()
+print(len(ends))
+"""
+
+
+def test_threads_that_share_a_store_wait_for_each_other() -> None:
+    """SQLite's own mutex and the GIL, each held by a thread that waits for the other, would hold both for ever."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout, done.stderr) == ("4\n", "")

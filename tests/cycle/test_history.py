@@ -213,12 +213,14 @@ async def test_a_reward_that_arrives_stands_in_the_next_prompt(life: Life, start
     running = await start()
     while not running.cycles():
         await running.idle()
+    await running.ask("pause")
     cycle = running.cycles()[-1]
 
     await running.put(experience(cycle, 0.375, source=source_of("echo", life.agentuid)))
     while cycle not in running.agent.memory.rewards:
         await running.idle()
     seen = len(life.mind.asked)
+    await running.ask("resume")
     while len(life.mind.asked) < seen + 2:
         await running.idle()
 

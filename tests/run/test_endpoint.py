@@ -32,6 +32,7 @@ class Endpoint(ThreadingHTTPServer):
             "CONCH_MIND__BASE_URL": f"http://127.0.0.1:{self.server_address[1]}/v1",
             "CONCH_MIND__KIND": "openai",
             "CONCH_MIND__TIMEOUT": "2",
+            "CONCH_MIND__CONSTRAIN": "off",
         }
 
 

@@ -1,0 +1,97 @@
+"""The servers that people use, as strict stand-ins: a cycle is decided in the form of a constraint that each takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conch.errors import ModelError
+from conch.minds import MindFactory
+from conch.tools import BUILTIN_TOOLS, Toolbox
+from conch_schemas import ActionDecided, ActionTaken
+from tests.cycle.conftest import Life
+from tests.endpoints.asking import decision
+from tests.endpoints.base import FREE, PROMPT_TOKENS, REPLY_TOKENS, Server
+
+HELD = {
+    "OpenAI": ("response_format", "schema"),
+    "OpenAI, a reasoning model": ("response_format", "schema"),
+    "vLLM": ("structured_outputs", "grammar"),
+    "llama.cpp": ("grammar", "grammar"),
+    "Ollama": ("response_format", "schema"),
+    "LM Studio": ("response_format", "schema"),
+    "LiteLLM": ("response_format", "schema"),
+}
+"""The field of the best form that a server takes, and what is recorded."""
+LISTS = 'TOOL: filesystem(operation="list", path=".")'
+
+
+async def test_a_whole_cycle_is_decided_and_acted(server: Server, life: Life, tmp_path: Path) -> None:
+    """The best form that the server takes holds the decision, its tool is called, its tokens are counted."""
+    async with MindFactory(server.settings) as minds:
+        life.mind = minds.make(seed=1, memory=tmp_path)  # type: ignore[assignment]
+        await life.run(1)
+    [decided], [taken] = life.facts(ActionDecided), life.facts(ActionTaken)
+
+    field, kind = HELD[server.name]
+    assert (decided.raw, decided.constrained, decided.decoding.constraint) == (LISTS, True, kind)
+    assert (decided.usage.input_tokens, decided.usage.output_tokens) == (PROMPT_TOKENS, REPLY_TOKENS)
+    assert (taken.action.skill, taken.outcome.status) == ("filesystem.list", "success")
+    assert "tides.md" in taken.outcome.output.text
+    assert server.asked()[-1] == field
+
+
+@pytest.mark.parametrize("form", ["grammar", "schema", "tools"])
+async def test_a_form_that_is_asked_for_is_the_only_one(server: Server, tmp_path: Path, form: str) -> None:
+    """An explicit `mind.constrain` sends that form alone. A server without a grammar is named; a form that a server
+    ignores counts for nothing."""
+    settings = server.settings.model_copy(update={"constrain": form})
+    has = {
+        "grammar": {"grammar", "structured_outputs"} & set(server.forms),
+        "schema": {"response_format"} & set(server.forms),
+        "tools": {"tools"} & set(server.forms),
+    }[form]
+    async with MindFactory(settings) as minds:
+        mind = minds.make(seed=1, memory=tmp_path)
+        if form == "grammar" and not has:
+            with pytest.raises(ModelError, match=r"holds no reply to a grammar \(mind\.constrain\)") as refused:
+                await mind.complete(decision())
+            assert refused.value.fatal
+        else:
+            reply = await mind.complete(decision())
+            assert (reply.text, reply.constrained) == ((LISTS, True) if has else (FREE, False))
+    kinds = {"grammar": "grammar", "structured_outputs": "grammar", "response_format": "schema", "tools": "tools"}
+    assert {kinds[field] for field in server.asked()} == {form}
+
+
+async def test_a_wrong_key_or_model_is_named_in_the_servers_words(server: Server, tmp_path: Path) -> None:
+    """The server's own sentence and what to check are in one error; nothing is asked again."""
+    wrong = {"key": "sk-wrong"} if server.key is not None else {"model": "absent"}
+    settings = server.settings.model_copy(update={"model": wrong.get("model", "tiny")})
+    server.key = None if server.key is None else "sk-another"
+    expected = server.unauthorized() if server.key is not None else None
+
+    async with MindFactory(settings) as minds:
+        with pytest.raises(ModelError, match=r"check mind\.|refuses the request") as refused:
+            await minds.make(seed=1, memory=tmp_path).complete(decision())
+
+    assert refused.value.fatal
+    assert len(server.requests) == 1
+    said = "absent" if expected is None else str(expected.body)[:10]
+    assert expected is not None or said in str(refused.value)
+
+
+async def test_free_cycles_are_asked_without_a_constraint(server: Server, tmp_path: Path) -> None:
+    """`mind.free_share: 1`: no search, no field, and the reply is what the model says by itself."""
+    settings = server.settings.model_copy(update={"free_share": 1.0})
+    async with MindFactory(settings) as minds:
+        reply = await minds.make(seed=1, memory=tmp_path).complete(decision())
+
+    assert (reply.text, reply.constrained) == (FREE, False)
+    assert set(server.asked()) == {"free"}
+
+
+def test_the_wanted_call_is_one_of_the_built_in_tools() -> None:
+    """The stand-ins' model wants what an agent can do."""
+    assert "filesystem" in Toolbox(BUILTIN_TOOLS).registry.names

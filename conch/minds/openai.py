@@ -110,9 +110,12 @@ class OpenAIMind:
             return free, reply
 
     def _is_held(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, said: str) -> bool:
-        """Whether the reply was held to its constraint: it is an action, or was cut before it was one. Another reply is
-        logged: its endpoint does not do what it said it does, so the reply counts as a free one, with its format."""
-        if sampling.form is None or prompt.registry is None:
+        """Whether the reply was held to its constraint: it is an action, or was cut before it was one.
+
+        Another reply is logged, unless the model refused: the endpoint does not do what it said that it does. It counts
+        as a free reply, so that its format is scored.
+        """
+        if sampling.form is None or prompt.registry is None or reply.refusal or reply.finish_reason == "content_filter":
             return False
         if reply.finish_reason == "length" or parse(said, prompt.registry).valid:
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -104,10 +105,12 @@ class ConstraintFindings:
                 log.warning("mind.constraint_not_kept", file=str(file), error=error.strerror)
 
     async def forget(self, at: EndpointModel) -> None:
-        """Forget the finding: it is looked for again. A second call does nothing."""
+        """Forget the finding: it is looked for again. A second call does nothing. A file that cannot be removed stays:
+        the next process finds out again that the form is refused."""
         self._known.pop(at, None)
         if (file := self._file(at)) is not None:
-            await asyncio.to_thread(file.unlink, missing_ok=True)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(file.unlink, missing_ok=True)
 
     def _file(self, at: EndpointModel) -> Path | None:
         if self._directory is None:

@@ -117,7 +117,9 @@ class OpenAIMind:
         """
         if sampling.form is None or prompt.registry is None or reply.refusal or reply.finish_reason == "content_filter":
             return False
-        if reply.finish_reason == "length" or parse(said, prompt.registry).valid:
+        if reply.finish_reason == "length" and sampling.form.begun(reply, said):
+            return True
+        if parse(said, prompt.registry).valid:
             return True
         self._constraint.unheld(sampling.form, said)
         return False

@@ -34,5 +34,7 @@ class LlamaCpp(Server):
             raise self.error(400, 'Either "json_schema" or "grammar" can be specified, but not both')
         if "grammar" in body and body.get("tools"):
             raise self.error(400, "Cannot use custom grammar constraints with tools.")
+        if body.get("tools") and body.get("logprobs") and body.get("stream"):
+            raise self.error(400, "logprobs is not supported with tools + stream")
         if "grammar" in body and not isinstance(body["grammar"], str):
             raise self.error(400, "[json.exception.type_error.302] type must be string, but is object")

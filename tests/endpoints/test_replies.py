@@ -139,6 +139,30 @@ async def test_a_reply_that_was_ended_contradicts_no_constraint(stream: bytes, h
     assert "mind.constraint_ignored" not in [entry["event"] for entry in logs]
 
 
+@pytest.mark.parametrize(
+    ("constrain", "stream", "held"),
+    [
+        ("tools", calls(call('{"operation": "li', "filesystem", index=0)), True),
+        ("tools", delta("As an assistant, I"), False),
+        ("schema", delta('{"action": {"filesys'), True),
+        ("schema", delta("As an assistant, I"), False),
+    ],
+)
+async def test_a_reply_that_was_cut_was_held_if_it_began_so(constrain: str, stream: bytes, held: bool) -> None:
+    """A call or an object that is not whole; a chat that runs into the limit was not held to anything."""
+    reply, _ = await asked(head() + stream + delta(None, "length") + DONE, constrain)
+
+    assert reply.constrained == held
+
+
+@pytest.mark.parametrize(
+    ("text", "held"), [("TOOL: shell(comm", True), ("TO", True), ("REFLECT: a", True), ("As", False)]
+)
+def test_a_text_that_was_cut_was_held_to_the_grammar_if_it_begins_as_an_action(text: str, held: bool) -> None:
+    """Also amid its first word."""
+    assert FORMS[0].begun(StreamedReply(), text) == held
+
+
 async def test_tokens_that_reasoning_used_up_before_a_call_are_named() -> None:
     """There is no reply to score."""
     stream = head() + event({"choices": [{"delta": {"reasoning_content": "so so"}}]}) + delta(None, "length") + DONE

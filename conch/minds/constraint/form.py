@@ -25,6 +25,11 @@ class ConstraintForm(Protocol):
         """The fields of a request. `longest`: most characters of each text of the reply, where the form has a limit."""
         ...
 
+    def begun(self, reply: StreamedReply, text: str) -> bool:
+        """Whether a reply that was cut kept to the constraint as far as it came. `text`: its content without
+        reasoning."""
+        ...
+
     def read(self, reply: StreamedReply, text: str, registry: Registry) -> str:
         """The reply in the grammar of the one parser. `text`: its content without reasoning; content that is not of
         this form is returned as it is."""

@@ -15,6 +15,8 @@ from conch.minds.constraint.form import RequestFields
 from conch.minds.endpoint import StreamedReply
 from conch_schemas import Constraint
 
+_BEGINNINGS = ("TOOL: ", "DO_NOTHING: ", "REFLECT: ")
+
 
 class LlamaGrammar:
     """GBNF as llama.cpp's server takes it."""
@@ -25,6 +27,10 @@ class LlamaGrammar:
     def fields(self, registry: Registry, longest: int) -> RequestFields:
         """The grammar of all actions."""
         return {"grammar": _grammar(registry.specs, longest)}
+
+    def begun(self, _: StreamedReply, text: str) -> bool:
+        """Whether the text begins as an action."""
+        return any(text.startswith(word) or word.startswith(text) for word in _BEGINNINGS)
 
     def read(self, _: StreamedReply, text: str, registry: Registry) -> str:
         """The text: the grammar is the parser's."""

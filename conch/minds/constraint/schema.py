@@ -26,6 +26,10 @@ class ResponseSchema:
         schema: JsonObject = {"name": "action", "strict": True, "schema": json_schema(registry)}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
+    def begun(self, _: StreamedReply, text: str) -> bool:
+        """Whether the text begins as an object."""
+        return text.startswith("{")
+
     def read(self, _: StreamedReply, text: str, registry: Registry) -> str:
         """The action that the object is."""
         found = from_json(text, registry)

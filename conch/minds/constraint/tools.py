@@ -2,6 +2,7 @@
 
 DO_NOTHING and REFLECT are two further tools, so that each reply is a call. `parallel_tool_calls: false`, as a decision
 is one action, and as OpenAI's strict mode does not hold parallel calls. LM Studio takes `tool_choice` as a word alone.
+Ollama ignores `tool_choice`; llama.cpp takes it, and does not apply it with every chat template (llama.cpp#27217).
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ class ToolCalls:
             for name, doc, parameters in call_schemas(registry)
         ]
         return {"tools": tools, "tool_choice": "required", "parallel_tool_calls": False}
+
+    def begun(self, reply: StreamedReply, _: str) -> bool:
+        """Whether a call has begun."""
+        return reply.call is not None
 
     def read(self, reply: StreamedReply, text: str, registry: Registry) -> str:
         """The action that the first call is; content beside it is no part of the reply."""

@@ -15,6 +15,7 @@ from conch.config import MindSettings
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings
+from conch.minds.constraint.form import ConstraintForm
 from conch.minds.constraint.search import ConstraintSearch
 from conch.minds.dialect import REFUSED, RequestForm, own_fields, split_reasoning, without_fence
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
@@ -65,7 +66,8 @@ class OpenAIMind:
         self._estimates = False
         self._extra = own_fields(settings.extra)
         self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
-        self._constraint = ConstraintSearch(settings, self._endpoint.where, findings or ConstraintFindings())
+        self.constraint = ConstraintSearch(settings, self._endpoint.where, findings or ConstraintFindings())
+        """What its decisions are held to."""
 
     @property
     def model(self) -> str:
@@ -91,22 +93,27 @@ class OpenAIMind:
             decoding=sampling.decoding(reply, self.model, held=held),
         )
 
+    async def form(self, prompt: Prompt) -> ConstraintForm | None:
+        """The form of the constraint that the reply to `prompt` is held to, looked for where it is not known; None: the
+        reply is free. Raises ModelError."""
+        if not self._sampler.holds(prompt):
+            return None
+        return await self.constraint.form(
+            prompt.registry, lambda asked, tried: self._in_time(asked, self._sampler.of(asked, tried))
+        )
+
     async def _constrained(self, prompt: Prompt) -> tuple[Sampling, StreamedReply]:
         """The reply under the constraint that the endpoint takes. Where it refuses a question that it takes without the
         constraint, the form is forgotten, and the reply is a free one."""
-        form = None
-        if self._sampler.holds(prompt):
-            form = await self._constraint.form(
-                prompt.registry, lambda asked, tried: self._in_time(asked, self._sampler.of(asked, tried))
-            )
+        form = await self.form(prompt)
         sampling, free = self._sampler.of(prompt, form), self._sampler.of(prompt, None)
         try:
             return sampling, await self._in_time(prompt, sampling)
         except ModelError as refusal:
-            if form is None or not self._constraint.searches or refusal.status not in REFUSED:
+            if form is None or not self.constraint.searches or refusal.status not in REFUSED:
                 raise
             reply = await self._in_time(prompt, free)
-            await self._constraint.refused(form, refusal)
+            await self.constraint.refused(form, refusal)
             return free, reply
 
     def _is_held(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, said: str) -> bool:
@@ -121,7 +128,7 @@ class OpenAIMind:
             return True
         if parse(said, prompt.registry).valid:
             return True
-        self._constraint.unheld(sampling.form, said)
+        self.constraint.unheld(sampling.form, said)
         return False
 
     def _said(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, text: str) -> str:

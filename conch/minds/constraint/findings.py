@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conch.home import write_whole
 from conch.log import get_logger
@@ -41,6 +41,8 @@ class ConstraintFinding(BaseModel):
     """The field of the form that it takes, one of FORMS; None: it takes none that was tried."""
     tried: tuple[str, ...]
     """The fields of the forms that were candidates: a finding counts for these alone."""
+    without: dict[str, str] = Field(default_factory=dict)
+    """By the field of a form that it does not take: its refusal, or `ignored`."""
     found_at: datetime
 
     @property
@@ -87,14 +89,17 @@ class ConstraintFindings:
                 found = None
         return found
 
-    async def keep(self, at: EndpointModel, form: ConstraintForm | None, *, lasting: bool = True) -> None:
-        """Keep the finding that it takes `form`. `lasting`: also in the file. A file that cannot be written is logged:
-        the next process looks again."""
+    async def keep(
+        self, at: EndpointModel, form: ConstraintForm | None, without: Mapping[str, str], *, lasting: bool
+    ) -> None:
+        """Keep the finding that it takes `form`, and others not. `lasting`: also in the file. A file that cannot be
+        written is logged: the next process looks again."""
         finding = ConstraintFinding(
             endpoint=at.endpoint,
             model=at.model,
             form=form.field if form is not None else None,
             tried=at.tried,
+            without=dict(without),
             found_at=datetime.now(UTC),
         )
         self._known[at] = finding

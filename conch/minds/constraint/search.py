@@ -6,7 +6,7 @@ question asks for a word that is no action. An endpoint takes a form where the r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from conch.actions import Registry, parse
@@ -79,7 +79,16 @@ class ConstraintSearch:
         log.warning(
             "mind.constraint_refused", endpoint=self.where, model=self.settings.model, form=form.field, error=str(why)
         )
+        await self.forget()
+
+    async def forget(self) -> None:
+        """Forget what was found: it is looked for again."""
         await self.findings.forget(self._at)
+
+    async def without(self) -> Mapping[str, str]:
+        """Why the forms that were tried in vain are not taken, by their fields."""
+        found = await self.findings.get(self._at)
+        return found.without if found is not None else {}
 
     def unheld(self, form: ConstraintForm, reply: str) -> None:
         """Log, once, that a reply does not keep to its constraint. It counts as decoded freely."""
@@ -112,7 +121,7 @@ class ConstraintSearch:
             "mind.constraint",
             endpoint=self.where, model=self.settings.model, form=form.field if form else "none", without=refusals,
         )  # fmt: skip
-        await self.findings.keep(self._at, form, lasting=form is not None or not failed)
+        await self.findings.keep(self._at, form, refusals, lasting=form is not None or not failed)
         return form
 
 

@@ -73,7 +73,7 @@ class Sampler:
         if self._local:
             seed = _number(f"{self._seed}/{situation.cycle}/{prompt.purpose}") >> 17
             fields |= {"seed": seed, "top_p": TOP_P}
-            if form is None or form.kind != "tools":  # llama.cpp: logprobs is not supported with tools + stream
+            if form is None or form.kind == "grammar":  # of another form, the recorded text is not what was decoded
                 fields |= {"logprobs": True, "top_logprobs": 1}
         if form is not None and prompt.registry is not None:
             longest = longest_text(prompt.registry, min(prompt.max_tokens, self._settings.max_tokens))

@@ -97,6 +97,20 @@ async def test_free_cycles_are_asked_without_a_constraint(server: Server, tmp_pa
     assert set(server.asked()) == {"free"}
 
 
+async def test_fields_of_the_users_own_go_along(server: Server, tmp_path: Path) -> None:
+    """Beside the constraint, with their types; a field of null is left out. No other field of Conch's is sent."""
+    extra = {"top_p": 0.9, "temperature": None}
+    async with MindFactory(server.settings.model_copy(update={"extra": extra})) as minds:
+        reply = await minds.make(seed=1, memory=tmp_path).complete(decision())
+
+    sent = server.requests[-1]
+    assert reply.constrained
+    assert sent["top_p"] == 0.9
+    limit = {"max_tokens", "max_completion_tokens"} & sent.keys()
+    assert sent.keys() - limit == {"model", "messages", "stream", "stream_options", "top_p", HELD[server.name][0]}
+    assert len(limit) == 1
+
+
 def test_the_wanted_call_is_one_of_the_built_in_tools() -> None:
     """The stand-ins' model wants what an agent can do."""
     assert "filesystem" in Toolbox(BUILTIN_TOOLS).registry.names

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from conch.actions import Registry
 from conch.config import MindSettings
+from conch.minds.constraint.findings import FORMS
 from conch.minds.constraint.grammar import LlamaGrammar
 from conch.minds.endpoint import StreamedReply
 from conch.minds.sampling import LONGEST, SHORTEST, Sampler, is_free, longest_text
@@ -41,6 +42,15 @@ def test_decisions_alone_are_held_to_a_constraint(prompt: MakePrompt) -> None:
 def test_other_endpoints_get_no_field_that_they_may_not_know(prompt: MakePrompt) -> None:
     """Without `constrain`, a request to an endpoint has no grammar, no seed and asks for no probabilities."""
     assert _sampler(kind="openai").of(replace(prompt(), registry=REGISTRY), None).fields == {}
+
+
+def test_probabilities_are_asked_for_where_the_reply_is_recorded_as_it_was_decoded(prompt: MakePrompt) -> None:
+    """Free, and under a grammar. The text of another form is not what is recorded, so its probability says nothing."""
+    decision = replace(prompt(), registry=REGISTRY)
+
+    asked = {form.field: "logprobs" in _sampler().of(decision, form).fields for form in FORMS}
+    assert asked == {"grammar": True, "structured_outputs": True, "response_format": False, "tools": False}
+    assert "logprobs" in _sampler().of(decision, None).fields
 
 
 def test_a_restart_draws_the_same(prompt: MakePrompt) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from conch.actions import Registry, from_json, json_schema
 from conch.minds.constraint.form import RequestFields
 from conch.minds.endpoint import StreamedReply
-from conch_schemas import Constraint, JsonObject
+from conch_schemas import Constraint
 
 
 class ResponseSchema:
@@ -23,7 +23,7 @@ class ResponseSchema:
     def fields(self, registry: Registry, longest: int) -> RequestFields:
         """The schema of all actions. It has no `maxLength`, which strict mode refuses."""
         del longest
-        schema: JsonObject = {"name": "action", "strict": True, "schema": json_schema(registry)}
+        schema: RequestFields = {"name": "action", "strict": True, "schema": json_schema(registry)}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
     def begun(self, _: StreamedReply, text: str) -> bool:

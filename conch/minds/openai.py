@@ -106,12 +106,13 @@ class OpenAIMind:
         """The reply under the constraint that the endpoint takes. Where it refuses a question that it takes without the
         constraint, the form is forgotten, and the reply is a free one."""
         form = await self.form(prompt)
-        sampling, free = self._sampler.of(prompt, form), self._sampler.of(prompt, None)
+        sampling = self._sampler.of(prompt, form)
         try:
             return sampling, await self._in_time(prompt, sampling)
         except ModelError as refusal:
             if form is None or not self.constraint.searches or refusal.status not in REFUSED:
                 raise
+            free = self._sampler.of(prompt, None)
             reply = await self._in_time(prompt, free)
             await self.constraint.refused(form, refusal)
             return free, reply

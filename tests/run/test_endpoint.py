@@ -103,6 +103,22 @@ def test_a_failing_endpoint_costs_no_cycle(house: House, endpoint: Endpoint, fau
     assert shown["usage"] == {"input_tokens": 200, "output_tokens": 20}
 
 
+def test_a_run_keeps_in_its_home_what_the_endpoint_takes(house: House, endpoint: Endpoint) -> None:
+    """The first run asks one question more than the second, whose decision is held at once."""
+    automatic = {"CONCH_MIND__CONSTRAIN": "auto", "CONCH_MIND__FREE_SHARE": "0"}
+    served = []
+    for _ in range(2):
+        endpoint.served.clear()
+        house.run("--cycles", "1", **endpoint.environment | automatic)
+        served.append(len(endpoint.served))
+
+    assert served == [3, 2]
+    [file] = (house.home / "endpoints").iterdir()
+    assert json.loads(file.read_text())["form"] == "grammar"
+    shown = json.loads(house.conch("cycle", "show", "1", "--json"))["cycle"]
+    assert shown["decoding"]["constraint"] == "grammar"
+
+
 def test_an_absent_endpoint_ends_a_run_of_some_cycles(house: House) -> None:
     """Nobody waits for a mind that never spoke: exit code 3, in a sentence with its address; no cycle was used up."""
     dead = {"CONCH_MIND__BASE_URL": "http://127.0.0.1:9/v1", "CONCH_MIND__TIMEOUT": "0.5"}

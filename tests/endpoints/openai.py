@@ -96,6 +96,9 @@ class OpenAI(Server):
                 raise self.error(400, words, param="response_format")
         for number, tool in enumerate(body.get("tools", ())):
             function = tool["function"]
+            if len(function.get("description", "")) > 1024:
+                words = f"Invalid 'tools[{number}].function.description': string too long."
+                raise self.error(400, words, code="string_above_max_length")
             if function.get("strict") and (problem := strict_problem(function["parameters"])):
                 words = f"Invalid schema for function '{function['name']}': {problem}"
                 raise self.error(400, words, param=f"tools[{number}].function.parameters", code="invalid_function_parameters")  # fmt: skip # noqa: E501

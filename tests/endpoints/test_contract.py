@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from conch.actions import Registry, ToolSpec
 from conch.errors import ModelError
 from conch.minds import MindFactory
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from conch_schemas import ActionDecided, ActionTaken
 from tests.cycle.conftest import Life
-from tests.endpoints.asking import decision
+from tests.endpoints.asking import REGISTRY, decision
 from tests.endpoints.base import FREE, PROMPT_TOKENS, REPLY_TOKENS, Server
+from tests.endpoints.openai import OpenAI
 
 HELD = {
     "OpenAI": ("response_format", "schema"),
@@ -109,6 +112,18 @@ async def test_fields_of_the_users_own_go_along(server: Server, tmp_path: Path) 
     limit = {"max_tokens", "max_completion_tokens"} & sent.keys()
     assert sent.keys() - limit == {"model", "messages", "stream", "stream_options", "top_p", HELD[server.name][0]}
     assert len(limit) == 1
+
+
+async def test_a_tool_with_a_long_description_can_be_called(tmp_path: Path) -> None:
+    """OpenAI takes 1,024 characters of it."""
+    long = ToolSpec("filesystem", "Reads files. " * 200, REGISTRY["filesystem"].arguments)
+    async with OpenAI().serving() as server:
+        settings = server.settings.model_copy(update={"constrain": "tools"})
+        async with MindFactory(settings) as minds:
+            mind = minds.make(seed=1, memory=tmp_path)
+            reply = await mind.complete(replace(decision(), registry=Registry([long])))
+
+    assert (reply.text, reply.constrained) == (LISTS, True)
 
 
 def test_the_wanted_call_is_one_of_the_built_in_tools() -> None:

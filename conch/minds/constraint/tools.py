@@ -14,6 +14,9 @@ from conch.minds.constraint.form import RequestFields
 from conch.minds.endpoint import StreamedReply
 from conch_schemas import Constraint
 
+LONGEST_DOC = 1024
+"""Most characters of a tool's description that OpenAI takes. The prompt has all of it."""
+
 
 class ToolCalls:
     """A reply that is a call of one of the tools."""
@@ -27,7 +30,7 @@ class ToolCalls:
         tools: list[JsonValue] = [
             {
                 "type": "function",
-                "function": {"name": name, "description": doc, "strict": True, "parameters": parameters},
+                "function": {"name": name, "description": doc[:LONGEST_DOC], "strict": True, "parameters": parameters},
             }
             for name, doc, parameters in call_schemas(registry)
         ]

@@ -33,6 +33,10 @@ async def openai() -> AsyncIterator[OpenAI]:
         yield server
 
 
+async def no_wait(_: float) -> None:
+    """Stands in for the wait between two tries."""
+
+
 async def replies(server: Server, kept: Path, number: int = 1, **settings: Any) -> list[Completion]:
     """The replies of a new process to so many decisions; findings are kept in `kept`."""
     chosen = server.settings.model_copy(update=settings)
@@ -168,10 +172,6 @@ async def test_agents_of_a_process_look_once(openai: OpenAI, tmp_path: Path) -> 
 async def test_a_server_that_fails_over_a_field_does_not_take_it(openai: OpenAI, tmp_path: Path) -> None:
     """Status 500 for a field counts as a refusal, after the retries of any question. Where that was all that stood
     against every form, the next process looks again."""
-
-    async def no_wait(_: float) -> None:
-        return
-
     check = openai.check
 
     def failing(body: JsonObject) -> None:
@@ -192,8 +192,10 @@ async def test_a_server_that_fails_over_a_field_does_not_take_it(openai: OpenAI,
 async def test_a_search_that_is_broken_off_is_begun_again(tmp_path: Path) -> None:
     """An endpoint that is loading its model says nothing about a form: the error is raised, nothing is remembered."""
     async with LlamaCpp(loading=10**6).serving() as server:
+        mind = OpenAIMind(server.settings, sleep=no_wait, findings=ConstraintFindings(tmp_path))
         with pytest.raises(ModelError, match="503"):
-            await replies(server, tmp_path, timeout=0.5)
+            await mind.complete(decision())
+        await mind.close()
         assert list(tmp_path.glob("*.json")) == []
         server.loading = 0
         [reply] = await replies(server, tmp_path)

@@ -71,7 +71,7 @@ class ModelError(ConchError):
     """The mind's endpoint failed.
 
     `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help. `unreachable`: there was no
-    connection. `status`: HTTP status of a refusal, or None. `detail`: the endpoint's own words of it, whole.
+    connection. `status`: HTTP status of its answer, or None. `detail`: the endpoint's own words of it, whole.
     """
 
     exit_code = 3

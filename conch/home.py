@@ -57,6 +57,11 @@ class Home:
         return self.path / "keys"
 
     @property
+    def endpoints(self) -> Path:
+        """Which constraint on decoding the mind's endpoints take, one file for each endpoint and model."""
+        return self.path / "endpoints"
+
+    @property
     def run_file(self) -> Path:
         """The description of the run in progress: addresses, token, processes."""
         return self.path / "run.json"

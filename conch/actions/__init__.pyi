@@ -1,7 +1,6 @@
 """What a mind may say, and the one parser that reads it."""
 
 from .constraint import gbnf as gbnf
-from .constraint import json_schema as json_schema
 from .constraint import regex as regex
 from .effects import BUILTIN_EFFECTS as BUILTIN_EFFECTS
 from .effects import Effects as Effects
@@ -13,3 +12,7 @@ from .registry import Argument as Argument
 from .registry import ArgumentType as ArgumentType
 from .registry import Registry as Registry
 from .registry import ToolSpec as ToolSpec
+from .schema import call_schemas as call_schemas
+from .schema import from_call as from_call
+from .schema import from_json as from_json
+from .schema import json_schema as json_schema

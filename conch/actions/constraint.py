@@ -1,4 +1,4 @@
-"""Constraints for structured decoding, made from the registry: the parser accepts every reply that they admit.
+"""Grammars for structured decoding, made from the registry: the parser accepts every reply that they admit.
 
 They are narrower than the parser: one spelling, arguments in the order of the tool's list; the regular expression and
 the GBNF allow arrays and objects of at most MAX_DEPTH.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from conch.actions.grammar import render
 from conch.actions.registry import Argument, ArgumentType, Registry, ToolSpec
-from conch_schemas import Action, JsonObject
+from conch_schemas import Action
 
 MAX_DEPTH = 2
 """Deepest nesting of arrays and objects; regular expressions cannot nest without end."""
@@ -113,38 +113,6 @@ def gbnf(registry: Registry, *, longest: int = MAX_TEXT) -> str:
         root = 'root ::= ("DO_NOTHING: " | "REFLECT: ") text'
     calls = [f"call ::= {names}", *(call(spec) for spec in registry)] if names else []
     return "\n".join([root, *calls, _GBNF_TYPES.replace("LONGEST", str(longest)), ""])
-
-
-def json_schema(registry: Registry) -> JsonObject:
-    """JSON Schema (2020-12) of an action as an object: `kind`, and `tool` and `args`, or `text`.
-
-    Such an object, validated as an Action and rendered, is a valid reply.
-    """
-    said = _closed({"kind": {"enum": ["DO_NOTHING", "REFLECT"]}, "text": {"type": "string", "maxLength": MAX_TEXT}})
-    calls = [
-        _closed({"kind": {"const": "TOOL"}, "tool": {"const": spec.name}, "args": _args_schema(spec)})
-        for spec in registry
-    ]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": [*calls, said]}
-
-
-def _args_schema(spec: ToolSpec) -> JsonObject:
-    properties = {argument.name: _argument_schema(argument) for argument in spec.arguments}
-    return _closed(properties, [argument.name for argument in spec.arguments if argument.required])
-
-
-def _argument_schema(argument: Argument) -> JsonObject:
-    schema: JsonObject = {"type": argument.type}
-    if argument.choices:
-        schema["enum"] = list(argument.choices)
-    if argument.doc:
-        schema["description"] = argument.doc
-    return schema
-
-
-def _closed(properties: JsonObject, required: list[str] | None = None) -> JsonObject:
-    needed = list(properties) if required is None else required
-    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
 
 
 def _ordered(spec: ToolSpec) -> list[Argument]:

@@ -1,30 +1,41 @@
-"""`conch model list | install | remove | test`: the models of the mind `local`."""
+"""`conch model list | install | remove | test`: the models of the mind `local`, and a test of the mind's model."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import CommonOptions, emit, say, table, tell, warn
+from conch.cli.common import CommonOptions, emit, quiet, say, table, tell, warn
 from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.engine import PACKAGED, PackagedModel, checked
 from conch.errors import CheckError, HomeError, UsageError
-from conch.views import ModelRow, Models, ModelTest
+from conch.views import EndpointTest, ModelRow, Models, ModelTest
 
-app = App(name="model", help="Models of the local mind.")
+if TYPE_CHECKING:
+    from conch.minds import Prompt
+
+app = App(name="model", help="Models of the local mind, and a test of the mind's model.")
 
 Name = Annotated[str, Parameter(help="Name of a model, as `conch model list` has it.")]
 
 MIB = 2**20
 REPLY_TOKENS = 96
-"""Most tokens of the reply in a test."""
+"""Most tokens of the reply in a test of a file."""
+ENDPOINT_REPLIES = 5
+"""Decisions that an endpoint is asked for with its constraint, and as many without."""
+
+
+_SYSTEM = """\
+You are an agent in a workspace. Answer with exactly one action and nothing else, in one of these forms:
+TOOL: name(arg1="value1", arg2="value2")
+DO_NOTHING: reason for inaction
+REFLECT: topic to think about"""
 
 
 @app.command(name="list")
@@ -77,13 +88,20 @@ def remove(name: Name, /) -> None:
 
 @app.command(name="test")
 async def try_(model: str | None = None, /, *, common: CommonOptions = COMMON) -> None:
-    """Serve a model and ask it for two decisions: load time, speed, memory, whether the reply is a valid action.
+    """Test the mind's model: serve a file, or ask the endpoint, for decisions: speed, and whether they are actions.
+
+    Of a file it says load time, speed and memory. Of the endpoint of `mind.kind: openai` it says which constraint it
+    takes (`mind.constrain`), speed, and the share of valid replies with and without the constraint.
 
     Parameters
     ----------
     model
-        Name or GGUF file; without it, mind.model.
+        Name or GGUF file; without it, mind.model, or the endpoint of mind.kind openai.
     """
+    configured = common.settings()
+    if model is None and configured.mind.kind == "openai":
+        await _try_endpoint(configured, common)
+        return
     settings = common.settings({"mind": {"kind": "local", "model": model, "free_share": 0.0}})
     found = await _tested(settings, checked(settings.mind.model))
     if common.json:
@@ -98,27 +116,76 @@ async def try_(model: str | None = None, /, *, common: CommonOptions = COMMON) -
         raise CheckError("the reply is no valid action, though it was held to the grammar of the tools")
 
 
-async def _tested(settings: Settings, file: Path) -> ModelTest:
-    import psutil
+async def _try_endpoint(settings: Settings, common: CommonOptions) -> None:
+    found = await _endpoint_tested(settings, common)
+    if common.json:
+        emit(found)
+    else:
+        held = f"{found.valid:.0%} valid under the constraint, " if found.valid is not None else ""
+        tell(f"endpoint    {found.endpoint}, model {found.model}")
+        tell(f"constraint  {found.constraint}" + (f", in the field {found.form}" if found.form is not None else ""))
+        for field, why in found.without.items():
+            tell(f"            not {field}: {why}")
+        tell(f"speed       {found.tokens_per_second:.1f} tokens/s, first reply after {found.first_seconds:.1f} s")
+        tell(f"replies     {held}{found.valid_free:.0%} valid without a constraint (of {found.replies} each)")
+        tell(f"reply       {found.reply}")
+    if found.valid is not None and found.valid < 1:
+        raise CheckError("not every reply is a valid action, though it was held to one")
 
-    from conch.actions import Registry, parse
-    from conch.engine import minded, running_engine
-    from conch.minds import MindFactory, Prompt, Situation
+
+async def _endpoint_tested(settings: Settings, common: CommonOptions) -> EndpointTest:
+    from conch.minds import try_endpoint, valid_share
+
+    quiet()
+    home = common.where()
+    prompts = [_question(number, settings.mind.max_tokens) for number in range(ENDPOINT_REPLIES)]
+    kept = home.endpoints if (home.path / "format").exists() else None
+    found = await try_endpoint(settings.mind, prompts, kept)
+    replies = [*found.held, *found.free]
+    valid_free = valid_share(prompts, found.free)
+    assert valid_free is not None
+    return EndpointTest(
+        endpoint=found.endpoint,
+        model=settings.mind.model,
+        constraint=found.constraint,
+        form=found.form,
+        without=dict(found.without),
+        first_seconds=replies[0].ms / 1000,
+        tokens_per_second=1000 * sum(one.usage.output_tokens for one in replies) / sum(one.ms for one in replies),
+        replies=len(prompts),
+        valid=valid_share(prompts, found.held),
+        valid_free=valid_free,
+        reply=(found.held or found.free)[-1].text,
+    )
+
+
+def _question(cycle: int, max_tokens: int) -> Prompt:
+    """A decision on the built-in tools."""
+    from conch.actions import Registry
+    from conch.minds import Prompt, Situation
     from conch.tools import BUILTIN_TOOLS
     from conch_schemas import PromptMessage
 
     registry = Registry(tool.spec for tool in BUILTIN_TOOLS)
     asked = PromptMessage(role="user", content="What do you do now? Answer with one action.")
-    system = f"You are an agent in a workspace.\nThe tools:\n{registry.describe()}"
-    situation = Situation("test", 0, {}, {}, "curiosity")
-    prompt = Prompt("decide", system, (asked,), situation, max_tokens=REPLY_TOKENS, registry=registry)
+    system = f"{_SYSTEM}\n\nThe tools:\n{registry.describe()}"
+    situation = Situation("test", cycle, {}, {}, "curiosity")
+    return Prompt("decide", system, (asked,), situation, max_tokens=max_tokens, registry=registry)
+
+
+async def _tested(settings: Settings, file: Path) -> ModelTest:
+    import psutil
+
+    from conch.engine import minded, running_engine
+    from conch.minds import MindFactory, valid_share
+
+    prompts = [_question(number, REPLY_TOKENS) for number in range(2)]
     with _place() as place:
         async with running_engine(settings, place, file) as engine:
             async with MindFactory(minded(settings, file, engine.address).mind) as minds:
                 mind = minds.make(seed=0, memory=place)
-                first = await mind.complete(prompt)
-                # The engine has read this prompt: what is left is the writing.
-                reply = await mind.complete(replace(prompt, situation=replace(situation, cycle=1)))
+                first = await mind.complete(prompts[0])
+                reply = await mind.complete(prompts[1])  # the engine has read this prompt: what is left is the writing
             memory = psutil.Process(engine.record.pid).memory_info().rss / MIB
     return ModelTest(
         file=str(file),
@@ -126,7 +193,7 @@ async def _tested(settings: Settings, file: Path) -> ModelTest:
         first_seconds=first.ms / 1000,
         tokens_per_second=1000 * reply.usage.output_tokens / reply.ms,
         reply=reply.text,
-        valid=all(parse(one.text, registry).valid for one in (first, reply)),
+        valid=valid_share(prompts, (first, reply)) == 1,
         memory_mib=memory,
     )
 

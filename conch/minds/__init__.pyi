@@ -1,5 +1,8 @@
 """Minds: what thinks and decides. Each gives raw text that goes through the one parser."""
 
+from .constraint.trial import EndpointTrial as EndpointTrial
+from .constraint.trial import try_endpoint as try_endpoint
+from .constraint.trial import valid_share as valid_share
 from .endpoint import ChatEndpoint as ChatEndpoint
 from .endpoint import ConnectionPool as ConnectionPool
 from .endpoint import StreamedReply as StreamedReply

@@ -49,11 +49,15 @@ _ADVICE = {
 
 
 class TransientError(Exception):
-    """A temporary failure before the reply began. `after`: seconds that the endpoint asked to wait."""
+    """A temporary failure before the reply began. `after`: seconds that the endpoint asked to wait. `status`: its HTTP
+    status, where it had one."""
 
-    def __init__(self, message: str, after: float | None = None, *, unreachable: bool = False) -> None:
+    def __init__(
+        self, message: str, after: float | None = None, *, unreachable: bool = False, status: int | None = None
+    ) -> None:
         super().__init__(message)
         self.after = after
+        self.status = status
         self.unreachable = unreachable
 
 
@@ -86,6 +90,8 @@ class StreamedReply:
     model: str | None = None
     refusal: str = ""
     """What the model said when it refused, where the endpoint tells that apart."""
+    call: tuple[str, str] | None = None
+    """The first call of a tool: its name, and its arguments as JSON text."""
     reasoned: int = 0
     """Characters of reasoning that came beside the reply."""
     counted: bool = False
@@ -111,6 +117,8 @@ class StreamedReply:
                 said = choice.get(key) or {}
                 self._beside(said)
                 self._add(said.get("content"))
+                for call in said.get("tool_calls") or ():
+                    self._called(call)
                 self.finish_reason = choice.get("finish_reason") or self.finish_reason
                 for token in (choice.get("logprobs") or {}).get("content") or ():
                     self.logprob = (self.logprob or 0.0) + float(str(token.get("logprob")))
@@ -125,13 +133,28 @@ class StreamedReply:
         if self.reasoned > MAX_REPLY:
             raise ModelError(f"the endpoint's reasoning goes on past {MAX_REPLY} characters; it was left there")
 
+    def _called(self, call: JsonObject) -> None:
+        """Append a part of the first call of a tool; others were not asked for."""
+        if call.get("index") not in (0, None):
+            return
+        part, (name, arguments) = call.get("function") or {}, self.call or ("", "")
+        more = part.get("arguments") or ""
+        if not isinstance(more, str) or not isinstance(part.get("name") or "", str):
+            raise TypeError("a call is no text")
+        if "index" in call or self.call is None:  # in an answer that is whole, calls have no index
+            self.call = (name + (part.get("name") or ""), arguments + more)
+            self._bound(len(more))
+
     def _add(self, content: object) -> None:
         if content is None:  # a chunk with only a role, a tool call or reasoning
             return
         if not isinstance(content, str):
             raise TypeError("content is no text")
         self.parts.append(content)
-        self.size += len(content)
+        self._bound(len(content))
+
+    def _bound(self, more: int) -> None:
+        self.size += more
         if self.size > MAX_REPLY:
             raise ModelError(f"the endpoint's reply goes on past {MAX_REPLY} characters; it was left there")
 
@@ -213,7 +236,8 @@ class ChatEndpoint:
                 f"set {self._section}.base_url to it)"
             )
         if status in RETRIED:
-            raise TransientError(sentence, retry_after(response.headers.get("retry-after"), datetime.now(UTC)))
+            after = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+            raise TransientError(sentence, after, status=status)
         advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
         raise ModelError(f"{sentence} ({advice})", fatal=status < 500, status=status, detail=self._without_key(body))
 

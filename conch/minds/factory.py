@@ -11,6 +11,7 @@ from conch.errors import ConfigError
 from conch.minds.protocol import Mind
 
 if TYPE_CHECKING:
+    from conch.minds.constraint.findings import ConstraintFindings
     from conch.minds.endpoint import ConnectionPool
     from conch.minds.scripted import ScriptLine
 
@@ -23,11 +24,15 @@ class MindFactory:
         settings: MindSettings,
         first_word: float | None = None,
         bonus: ExplorationBonusSettings = ExplorationBonusSettings(),  # noqa: B008 - frozen
+        endpoints: Path | None = None,
     ) -> None:
         """`first_word`: seconds in which the first reply of a mind at an endpoint must begin; None: `mind.timeout`.
-        `bonus`: by which the reflex mind explores tools."""
+        `bonus`: by which the reflex mind explores tools. `endpoints`: the directory that keeps which constraint an
+        endpoint takes; None: that ends with the process."""
         self._settings, self._first_word, self._bonus = settings, first_word, bonus
+        self._endpoints = endpoints
         self._line: ConnectionPool | None = None
+        self._findings: ConstraintFindings | None = None
         self._script: tuple[ScriptLine, ...] | None = None
 
     async def __aenter__(self) -> Self:
@@ -46,11 +51,15 @@ class MindFactory:
         """
         settings = self._settings
         if settings.kind in ("openai", "local"):
+            from conch.minds.constraint.findings import ConstraintFindings
             from conch.minds.endpoint import ConnectionPool
             from conch.minds.openai import OpenAIMind
 
             self._line = self._line or ConnectionPool()
-            return OpenAIMind(settings, seed=seed, line=self._line, first_word=self._first_word)
+            self._findings = self._findings or ConstraintFindings(self._endpoints)
+            return OpenAIMind(
+                settings, seed=seed, line=self._line, first_word=self._first_word, findings=self._findings
+            )
         if settings.kind == "scripted":
             return self._scripted(decided)
         # The matrices are small: threads that wait for each other would take ten times as long on a busy machine.

@@ -10,10 +10,14 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import JsonValue
 
+from conch.actions import parse
 from conch.config import MindSettings
 from conch.errors import ModelError
 from conch.log import get_logger
-from conch.minds.dialect import RequestForm, own_fields, split_reasoning, without_fence
+from conch.minds.constraint.findings import ConstraintFindings
+from conch.minds.constraint.form import ConstraintForm
+from conch.minds.constraint.search import ConstraintSearch
+from conch.minds.dialect import REFUSED, RequestForm, own_fields, split_reasoning, without_fence
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
 from conch.minds.sampling import Sampler, Sampling
@@ -47,10 +51,12 @@ class OpenAIMind:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         line: ConnectionPool | None = None,
         first_word: float | None = None,
+        findings: ConstraintFindings | None = None,
     ) -> None:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
         shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
-        replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts."""
+        replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts.
+        `findings`: which constraint endpoints take, shared with other minds; None: this mind has its own."""
         self._settings, self.kind = settings, settings.kind
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
@@ -60,6 +66,8 @@ class OpenAIMind:
         self._estimates = False
         self._extra = own_fields(settings.extra)
         self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
+        self.constraint = ConstraintSearch(settings, self._endpoint.where, findings or ConstraintFindings())
+        """What its decisions are held to."""
 
     @property
     def model(self) -> str:
@@ -68,27 +76,71 @@ class OpenAIMind:
 
     async def complete(self, prompt: Prompt) -> Completion:
         """The reply. Raises ModelError: `fatal` if the request itself is refused; `retry_after` as requested."""
-        started, sampling = time.monotonic(), self._sampler.of(prompt)
+        started = time.monotonic()
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
-            reply = await self._in_time(prompt, sampling)
+            sampling, reply = await self._constrained(prompt)
         self._first_word = None
         text = well_formed("".join(reply.parts))  # a surrogate pair may be split over two chunks
+        said = self._said(prompt, sampling, reply, text)
+        held = self._is_held(prompt, sampling, reply, said)
         return Completion(
-            text=self._said(prompt, reply, text),
+            text=said,
             finish_reason="refusal" if reply.refusal else str(reply.finish_reason),
-            usage=self._usage(prompt, reply, text),
+            usage=self._usage(prompt, reply, text or said),
             model=reply.model or self.model,
             ms=(time.monotonic() - started) * 1000,
-            constrained=sampling.constraint != "free",
-            decoding=sampling.decoding(reply, self.model),
+            constrained=held,
+            decoding=sampling.decoding(reply, self.model, held=held),
         )
 
-    def _said(self, prompt: Prompt, reply: StreamedReply, text: str) -> str:
-        """The reply without reasoning, a decision without a code fence around it; or a refusal's words.
+    async def form(self, prompt: Prompt) -> ConstraintForm | None:
+        """The form of the constraint that the reply to `prompt` is held to, looked for where it is not known; None: the
+        reply is free. Raises ModelError."""
+        if not self._sampler.holds(prompt):
+            return None
+        return await self.constraint.form(
+            prompt.registry, lambda asked, tried: self._in_time(asked, self._sampler.of(asked, tried))
+        )
+
+    async def _constrained(self, prompt: Prompt) -> tuple[Sampling, StreamedReply]:
+        """The reply under the constraint that the endpoint takes. Where it refuses a question that it takes without the
+        constraint, the form is forgotten, and the reply is a free one."""
+        form = await self.form(prompt)
+        sampling = self._sampler.of(prompt, form)
+        try:
+            return sampling, await self._in_time(prompt, sampling)
+        except ModelError as refusal:
+            if form is None or not self.constraint.searches or refusal.status not in REFUSED:
+                raise
+            free = self._sampler.of(prompt, None)
+            reply = await self._in_time(prompt, free)
+            await self.constraint.refused(form, refusal)
+            return free, reply
+
+    def _is_held(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, said: str) -> bool:
+        """Whether the reply was held to its constraint: it is an action, or was cut before it was one.
+
+        Another reply is logged, unless the model refused: the endpoint does not do what it said that it does. It counts
+        as a free reply, so that its format is scored.
+        """
+        if sampling.form is None or prompt.registry is None or reply.refusal or reply.finish_reason == "content_filter":
+            return False
+        if reply.finish_reason == "length" and sampling.form.begun(reply, said):
+            return True
+        if parse(said, prompt.registry).valid:
+            return True
+        self.constraint.unheld(sampling.form, said)
+        return False
+
+    def _said(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, text: str) -> str:
+        """The reply without reasoning, a decision without a code fence around it and as an action of the grammar; or a
+        refusal's words.
 
         Raises ModelError where the tokens were used up before the reply began.
         """
         reasoning, said = split_reasoning(text)
+        if sampling.form is not None and prompt.registry is not None:
+            said = sampling.form.read(reply, without_fence(said), prompt.registry)
         if not said.strip() and reply.refusal:
             return reply.refusal
         if not said.strip() and reply.finish_reason == "length":
@@ -193,5 +245,10 @@ class OpenAIMind:
                     failures += 1
                     wait = MODEL_REQUEST.after(failures, self._random)
                 if loop.time() + wait >= (deadline if failure.after is not None else quiet_until):
-                    raise ModelError(str(failure), retry_after=failure.after, unreachable=failure.unreachable) from None
+                    raise ModelError(
+                        str(failure),
+                        retry_after=failure.after,
+                        unreachable=failure.unreachable,
+                        status=failure.status,
+                    ) from None
                 await self._sleep(wait)

@@ -168,7 +168,7 @@ class Completion:
     ms: float
     """Milliseconds that the caller waited."""
     constrained: bool = False
-    """Whether a grammar constrained the decoding."""
+    """Whether the decoding was held to a constraint: a grammar, a JSON schema or a call of a tool."""
     decoding: Decoding | None = None
     """What the mind knows of the decoding; None: nothing beyond the other fields."""
 

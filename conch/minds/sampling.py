@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 
-from conch.actions import Registry, gbnf
+from conch.actions import Registry
 from conch.config import MindSettings
+from conch.minds.constraint.form import ConstraintForm, RequestFields
 from conch.minds.endpoint import StreamedReply
 from conch.minds.protocol import Prompt
-from conch_schemas import Constraint, Decoding
+from conch_schemas import Decoding
 
-RequestFields = dict[str, str | int | float | bool]
 LLAMA = "llama.cpp"
 """Name of the engine of the mind `local`."""
 TOP_P = 0.95
@@ -30,12 +29,14 @@ class Sampling:
     temperature: float
     top_p: float | None
     seed: int | None
-    constraint: Constraint
+    form: ConstraintForm | None
+    """The form of the constraint that the reply is held to; None: it is free."""
     fields: RequestFields
     """Fields of the request beside messages, model, temperature and most tokens."""
 
-    def decoding(self, reply: StreamedReply, model: str) -> Decoding:
-        """The record of `reply`. Rounding in the engine may leave a sum of log probabilities slightly above 0."""
+    def decoding(self, reply: StreamedReply, model: str, *, held: bool) -> Decoding:
+        """The record of `reply`. `held`: whether it keeps to the constraint. Rounding in the engine may leave a sum of
+        log probabilities slightly above 0."""
         return Decoding(
             engine=self.engine,
             model=reply.model or model,
@@ -44,7 +45,7 @@ class Sampling:
             seed=self.seed,
             logprob=None if reply.logprob is None or not math.isfinite(reply.logprob) else min(0.0, reply.logprob),
             tokens=reply.usage.output_tokens or None,
-            constraint=self.constraint,
+            constraint=self.form.kind if self.form is not None and held else "free",
         )
 
 
@@ -54,10 +55,14 @@ class Sampler:
     def __init__(self, settings: MindSettings, *, seed: int) -> None:
         self._settings, self._seed = settings, seed
         self._local = settings.kind == "local"
-        self._constrains = settings.constrain == "grammar" or (settings.constrain == "auto" and self._local)
 
-    def of(self, prompt: Prompt) -> Sampling:
-        """The decoding of the reply to `prompt`. Only decisions are held to a grammar, and not in free cycles.
+    def holds(self, prompt: Prompt) -> bool:
+        """Whether the reply is to be held to a constraint, where there is one: a decision's, but for free cycles."""
+        situation = prompt.situation
+        return prompt.registry is not None and not is_free(situation.agent, situation.cycle, self._settings.free_share)
+
+    def of(self, prompt: Prompt, form: ConstraintForm | None) -> Sampling:
+        """The decoding of the reply to `prompt` under `form`; None: of a free one.
 
         Seed and probabilities are asked of the local engine alone: other endpoints may refuse fields that they do not
         know.
@@ -67,17 +72,18 @@ class Sampler:
         seed = None
         if self._local:
             seed = _number(f"{self._seed}/{situation.cycle}/{prompt.purpose}") >> 17
-            fields |= {"seed": seed, "top_p": TOP_P, "logprobs": True, "top_logprobs": 1}
-        held = self._constrains and prompt.registry is not None
-        if held and not is_free(situation.agent, situation.cycle, self._settings.free_share):
-            assert prompt.registry is not None
-            fields["grammar"] = _grammar(prompt.registry.specs, min(prompt.max_tokens, self._settings.max_tokens))
+            fields |= {"seed": seed, "top_p": TOP_P}
+            if form is None or form.kind == "grammar":  # of another form, the recorded text is not what was decoded
+                fields |= {"logprobs": True, "top_logprobs": 1}
+        if form is not None and prompt.registry is not None:
+            longest = longest_text(prompt.registry, min(prompt.max_tokens, self._settings.max_tokens))
+            fields |= form.fields(prompt.registry, longest)
         return Sampling(
             engine=LLAMA if self._local else self._settings.kind,
             temperature=self._settings.temperature,
             top_p=TOP_P if self._local else None,
             seed=seed,
-            constraint="grammar" if "grammar" in fields else "free",
+            form=form,
             fields=fields,
         )
 
@@ -90,18 +96,13 @@ def is_free(agent: str, cycle: int, share: float) -> bool:
 def longest_text(registry: Registry, max_tokens: int) -> int:
     """Most characters of each text in a reply, so that one of at most a token a character ends before `max_tokens`.
 
-    A reply in a script that takes more tokens a character may still be cut; then it is not valid, as without grammar.
+    A reply in a script that takes more tokens a character may still be cut; then it is not valid, as without a
+    constraint.
     """
     texts = [
         sum(argument.type == "string" and not argument.choices for argument in spec.arguments) for spec in registry
     ]
     return max(SHORTEST, min(LONGEST, max_tokens // (1 + max(texts, default=1))))
-
-
-@lru_cache(maxsize=8)
-def _grammar(specs: tuple[object, ...], max_tokens: int) -> str:
-    registry = Registry(specs)  # type: ignore[arg-type]
-    return gbnf(registry, longest=longest_text(registry, max_tokens))
 
 
 def _number(text: str) -> int:

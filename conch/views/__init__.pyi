@@ -62,6 +62,7 @@ from .metrics import MetricsAt as MetricsAt
 from .metrics import MetricsDashboards as MetricsDashboards
 from .metrics import MetricsRules as MetricsRules
 from .metrics import MetricsWritten as MetricsWritten
+from .models import EndpointTest as EndpointTest
 from .models import ModelRow as ModelRow
 from .models import Models as Models
 from .models import ModelTest as ModelTest

@@ -72,7 +72,7 @@ class ActionDecided(Event):
     raw_sha256: str
     action: Action
     constrained: bool = False
-    """Whether a grammar constrained the decoding."""
+    """Whether the decoding was held to a constraint: a grammar, a JSON schema or a call of a tool."""
     guard: str | None = None
     """Why a guardrail blocks it; None: allowed."""
     usage: Usage = Usage()

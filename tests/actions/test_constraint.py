@@ -6,14 +6,12 @@ import random
 import re
 from typing import get_args
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.actions import Argument, Registry, ToolSpec, gbnf, json_schema, parse, regex, render
+from conch.actions import Argument, Registry, ToolSpec, gbnf, parse, regex
 from conch.actions.registry import ArgumentType
-from conch_schemas import Action
 
 REGISTRY = Registry(
     [
@@ -163,27 +161,6 @@ def test_the_expression_admits_nothing_else() -> None:
     pattern = re.compile(regex(REGISTRY))
 
     assert [text for text in REFUSED if pattern.fullmatch(text)] == []
-
-
-def test_an_object_of_the_schema_renders_to_a_valid_reply() -> None:
-    """What the JSON schema admits is, made an action and rendered, a valid reply; what it refuses is none."""
-    check = jsonschema.Draft202012Validator(json_schema(REGISTRY)).is_valid
-    good = [
-        {"kind": "TOOL", "tool": "file_system", "args": {"operation": "read"}},
-        {"kind": "TOOL", "tool": "mix", "args": {"i": 3, "a": [1, {"x": None}], "s": 'a"\n'}},
-        {"kind": "REFLECT", "text": "x"},
-    ]
-    bad = [
-        {"kind": "TOOL", "tool": "file_system", "args": {"operation": "burn"}},
-        {"kind": "TOOL", "tool": "shell", "args": {}},
-        {"kind": "TOOL", "tool": "shell", "args": {"command": "x", "more": 1}},
-        {"kind": "INVALID", "text": "x"},
-    ]
-
-    assert all(check(value) for value in good)
-    assert not any(check(value) for value in bad)
-    for value in good:
-        assert parse(render(Action.model_validate({**value, "valid": True})), REGISTRY).valid
 
 
 def test_without_tools_only_words_are_left() -> None:

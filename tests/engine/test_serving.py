@@ -20,6 +20,7 @@ from tests.engine.conftest import SETTINGS
 
 REGISTRY = Registry(tool.spec for tool in BUILTIN_TOOLS)
 REPLIES = 100
+OTHER_REPLIES = 8
 TOKENS = 64
 NEEDS = ("curiosity", "reliability", "excellence", "sustainability")
 
@@ -52,6 +53,36 @@ async def test_a_hundred_replies_of_a_small_model_are_all_valid(asking: Settings
         assert reply.decoding.logprob is not None
         assert reply.decoding.logprob < 0
     assert len({reply.text for reply in replies}) > REPLIES // 4
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("constrain", ["schema", "tools"])
+async def test_a_reply_is_recorded_as_held_where_it_was(asking: Settings, tmp_path: Path, constrain: str) -> None:
+    """To a JSON schema every reply is held. A required call of a tool is taken by the engine, and not applied to this
+    model: its replies are recorded as free."""
+    mind_settings = asking.mind.model_copy(update={"constrain": constrain})
+    async with MindFactory(mind_settings) as minds:
+        mind = minds.make(seed=1, memory=tmp_path)
+        replies = [await mind.complete(prompt(cycle)) for cycle in range(OTHER_REPLIES)]
+
+    whole = [reply for reply in replies if reply.finish_reason != "length"]
+    assert [reply.text for reply in whole if reply.constrained != parse(reply.text, REGISTRY).valid] == []
+    assert all(reply.constrained for reply in replies) or constrain == "tools"
+    for reply in replies:
+        assert reply.decoding is not None
+        assert reply.decoding.constraint == (constrain if reply.constrained else "free")
+
+
+async def test_a_mind_at_the_endpoint_finds_the_grammar(asking: Settings, tmp_path: Path) -> None:
+    """`mind.constrain: auto` at llama.cpp's server: the grammar is found by asking, and holds the decision."""
+    mind_settings = asking.mind.model_copy(update={"kind": "openai"})
+    async with MindFactory(mind_settings, endpoints=tmp_path) as minds:
+        reply = await minds.make(seed=1, memory=tmp_path).complete(prompt(0))
+
+    assert (reply.constrained, reply.decoding and reply.decoding.constraint) == (True, "grammar")
+    assert parse(reply.text, REGISTRY).valid
+    [kept] = tmp_path.glob("*.json")
+    assert '"form":"grammar"' in kept.read_text()
 
 
 async def test_the_same_cycle_is_decoded_alike(asking: Settings, tmp_path: Path) -> None:

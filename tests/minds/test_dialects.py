@@ -1,4 +1,4 @@
-"""The openai mind against strict stand-ins of the endpoints that people use: each refuses what the real one refuses."""
+"""Parts of a request that an endpoint refuses, and what comes beside a reply. Whole servers: `tests/endpoints`."""
 
 from __future__ import annotations
 
@@ -28,24 +28,10 @@ from tests.minds.test_openai import DONE, FINE, Endpoint, delta, event, head, se
 Asking = Callable[..., Prompt]
 REGISTRY = Toolbox(BUILTIN_TOOLS).registry
 PLAIN = {"model", "messages", "stream", "stream_options", "temperature", "max_tokens"}
-KNOWN = {
-    "openai": PLAIN | {"top_p", "max_completion_tokens", "reasoning_effort"},
-    "vllm": PLAIN | {"top_p", "top_k", "min_p", "chat_template_kwargs", "guided_grammar", "max_completion_tokens"},
-    "llama.cpp": PLAIN | {"top_p", "top_k", "grammar", "cache_prompt"},
-}
-"""Top-level fields that an endpoint takes; another one is refused, as the real one does."""
-UNKNOWN = "Unrecognized request argument supplied: {}"
 
 
 def refused(message: str, **more: Any) -> bytes:
     return whole(400, json.dumps({"error": {"message": message, "type": "invalid_request_error", **more}}))
-
-
-def strict(kind: str, body: dict[str, Any], reply: bytes) -> bytes:
-    """The reply of an endpoint that knows exactly these fields."""
-    if unknown := sorted(body.keys() - KNOWN[kind]):
-        return refused(UNKNOWN.format(unknown[0]))
-    return reply
 
 
 def reasoning_model(body: dict[str, Any]) -> bytes:
@@ -60,13 +46,13 @@ def reasoning_model(body: dict[str, Any]) -> bytes:
             "Unsupported value: 'temperature' does not support 0.7 with this model. Only the default (1) is supported."
         )
         return refused(words, param="temperature", code="unsupported_value")
-    return strict("openai", body, FINE)
+    return FINE
 
 
 def without_system_role(body: dict[str, Any]) -> bytes:
     """A model whose chat template has no system role, such as Gemma's, behind vLLM."""
     roles = [message["role"] for message in body["messages"]]
-    return refused("System role not supported") if "system" in roles else strict("vllm", body, FINE)
+    return refused("System role not supported") if "system" in roles else FINE
 
 
 def without_stream_options(body: dict[str, Any]) -> bytes:
@@ -150,19 +136,6 @@ async def test_an_endpoint_that_refuses_whatever_is_left_is_not_asked_for_ever(p
             await asked(endpoint, [prompt()])
 
     assert len(endpoint.requests) == 5
-
-
-@pytest.mark.parametrize("kind", KNOWN)
-async def test_the_plain_request_is_taken_by_strict_endpoints(prompt: Asking, kind: str) -> None:
-    """No field of Conch's own is sent; extra fields go along, and null leaves one out."""
-    extra = {"openai": {"reasoning_effort": "low"}, "vllm": {"top_k": 20}, "llama.cpp": {"cache_prompt": True}}[kind]
-    async with serving(FINE) as endpoint:
-        dialect(endpoint, lambda body: strict(kind, body, FINE))
-        [reply] = await asked(endpoint, [prompt()], extra={**extra, "temperature": None})
-
-    assert reply.text == "DO_NOTHING: rest"
-    assert endpoint.requests[0][1].items() >= extra.items()
-    assert "temperature" not in endpoint.requests[0][1]
 
 
 @pytest.mark.parametrize("field", ["model", "messages", "stream"])

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from conch.actions import Registry
 from conch.config import MindSettings
+from conch.minds.constraint.findings import FORMS
+from conch.minds.constraint.grammar import LlamaGrammar
 from conch.minds.endpoint import StreamedReply
 from conch.minds.sampling import LONGEST, SHORTEST, Sampler, is_free, longest_text
 from conch.tools import BUILTIN_TOOLS
@@ -20,36 +22,35 @@ if TYPE_CHECKING:
     from tests.minds.conftest import MakePrompt
 
 REGISTRY = Registry(tool.spec for tool in BUILTIN_TOOLS)
+GRAMMAR = LlamaGrammar()
 
 
 def _sampler(**settings: object) -> Sampler:
     return Sampler(MindSettings.model_validate({"kind": "local", "free_share": 0.0, **settings}), seed=4)
 
 
-@pytest.mark.parametrize(
-    ("kind", "constrain", "held"),
-    [
-        ("local", "auto", True),
-        ("local", "grammar", True),
-        ("local", "off", False),
-        ("openai", "auto", False),
-        ("openai", "grammar", True),
-    ],
-)
-def test_decisions_are_held_to_the_grammar_as_the_settings_say(
-    kind: str, constrain: str, held: bool, prompt: MakePrompt
-) -> None:
-    """`auto` holds the local engine, and no other endpoint; a thought is never held."""
-    sampler = _sampler(kind=kind, constrain=constrain)
-    decision = sampler.of(replace(prompt(), registry=REGISTRY))
+def test_decisions_alone_are_held_to_a_constraint(prompt: MakePrompt) -> None:
+    """A decision's request has the field of the form; a thought is never held."""
+    sampler = _sampler()
+    decision = replace(prompt(), registry=REGISTRY)
 
-    assert ("grammar" in decision.fields, decision.constraint == "grammar") == (held, held)
-    assert "grammar" not in sampler.of(prompt("think")).fields
+    assert "grammar" in sampler.of(decision, GRAMMAR).fields
+    assert (sampler.holds(decision), sampler.holds(prompt("think"))) == (True, False)
+    assert sampler.of(prompt("think"), GRAMMAR).fields.keys() == sampler.of(decision, None).fields.keys()
 
 
 def test_other_endpoints_get_no_field_that_they_may_not_know(prompt: MakePrompt) -> None:
     """Without `constrain`, a request to an endpoint has no grammar, no seed and asks for no probabilities."""
-    assert _sampler(kind="openai").of(replace(prompt(), registry=REGISTRY)).fields == {}
+    assert _sampler(kind="openai").of(replace(prompt(), registry=REGISTRY), None).fields == {}
+
+
+def test_probabilities_are_asked_for_where_the_reply_is_recorded_as_it_was_decoded(prompt: MakePrompt) -> None:
+    """Free, and under a grammar. The text of another form is not what is recorded, so its probability says nothing."""
+    decision = replace(prompt(), registry=REGISTRY)
+
+    asked = {form.field: "logprobs" in _sampler().of(decision, form).fields for form in FORMS}
+    assert asked == {"grammar": True, "structured_outputs": True, "response_format": False, "tools": False}
+    assert "logprobs" in _sampler().of(decision, None).fields
 
 
 def test_a_restart_draws_the_same(prompt: MakePrompt) -> None:
@@ -57,9 +58,10 @@ def test_a_restart_draws_the_same(prompt: MakePrompt) -> None:
     asked = [replace(prompt(cycle=cycle), registry=REGISTRY) for cycle in range(40)]
     one, other = _sampler(free_share=0.5), _sampler(free_share=0.5)
 
-    assert [one.of(each) for each in asked] == [other.of(each) for each in asked]
-    assert len({one.of(each).seed for each in asked}) == len(asked)
-    assert {one.of(each).constraint for each in asked} == {"free", "grammar"}
+    assert [one.of(each, GRAMMAR) for each in asked] == [other.of(each, GRAMMAR) for each in asked]
+    assert len({one.of(each, None).seed for each in asked}) == len(asked)
+    assert [one.holds(each) for each in asked] == [other.holds(each) for each in asked]
+    assert {one.holds(each) for each in asked} == {True, False}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
@@ -87,11 +89,12 @@ def test_the_record_has_what_the_engine_reported(prompt: MakePrompt) -> None:
         reply.take({"model": "m", "choices": [{"delta": {"content": "a"}, "logprobs": {"content": [token]}}]}, "delta")
     reply.take({"choices": [], "usage": {"completion_tokens": 2}}, "delta")
 
-    sampling = _sampler().of(replace(prompt(), registry=REGISTRY))
-    found = sampling.decoding(reply, "asked")
+    sampling = _sampler().of(replace(prompt(), registry=REGISTRY), GRAMMAR)
+    found = sampling.decoding(reply, "asked", held=True)
 
     assert (found.engine, found.model, found.logprob, found.tokens) == ("llama.cpp", "m", -1.75, 2)
     assert (found.constraint, found.seed, found.temperature) == ("grammar", sampling.seed, 0.7)
+    assert sampling.decoding(reply, "asked", held=False).constraint == "free"
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("-inf"), -1e999, 10**400, True, "much", None, {}])
@@ -102,4 +105,4 @@ def test_a_log_probability_that_is_no_number_is_none(prompt: MakePrompt, odd: ob
     with contextlib.suppress(ValueError):
         reply.take({"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [token]}}]}, "delta")
 
-    assert _sampler().of(prompt()).decoding(reply, "m").logprob is None
+    assert _sampler().of(prompt(), None).decoding(reply, "m", held=False).logprob is None

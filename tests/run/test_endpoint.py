@@ -32,6 +32,7 @@ class Endpoint(ThreadingHTTPServer):
             "CONCH_MIND__BASE_URL": f"http://127.0.0.1:{self.server_address[1]}/v1",
             "CONCH_MIND__KIND": "openai",
             "CONCH_MIND__TIMEOUT": "2",
+            "CONCH_MIND__CONSTRAIN": "off",
         }
 
 
@@ -100,6 +101,22 @@ def test_a_failing_endpoint_costs_no_cycle(house: House, endpoint: Endpoint, fau
     assert endpoint.served.count("well") == 6
     shown = json.loads(house.conch("cycle", "show", "1", "--json"))["cycle"]
     assert shown["usage"] == {"input_tokens": 200, "output_tokens": 20}
+
+
+def test_a_run_keeps_in_its_home_what_the_endpoint_takes(house: House, endpoint: Endpoint) -> None:
+    """The first run asks one question more than the second, whose decision is held at once."""
+    automatic = {"CONCH_MIND__CONSTRAIN": "auto", "CONCH_MIND__FREE_SHARE": "0"}
+    served = []
+    for _ in range(2):
+        endpoint.served.clear()
+        house.run("--cycles", "1", **endpoint.environment | automatic)
+        served.append(len(endpoint.served))
+
+    assert served == [3, 2]
+    [file] = (house.home / "endpoints").iterdir()
+    assert json.loads(file.read_text())["form"] == "grammar"
+    shown = json.loads(house.conch("cycle", "show", "1", "--json"))["cycle"]
+    assert shown["decoding"]["constraint"] == "grammar"
 
 
 def test_an_absent_endpoint_ends_a_run_of_some_cycles(house: House) -> None:

@@ -44,8 +44,8 @@ class MindSettings(SettingsSection):
     """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """Fields of your own in each request to the endpoint, such as top_p: 0.9; a field of "null" is left out."""
-    constrain: Literal["auto", "off", "grammar"] = "auto"
-    """grammar: decisions are held to a GBNF grammar of the tools (llama.cpp); auto: so for local, not for openai."""
+    constrain: Literal["auto", "off", "grammar", "schema", "tools"] = "auto"
+    """What decisions are held to: grammar, JSON schema, calls of tools; auto: the first that the endpoint takes."""
     free_share: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Share of cycles, 0..1, whose decision is decoded without a constraint where there is one."""
     script: str | None = None

@@ -203,7 +203,7 @@ class RewardSettings(SettingsSection):
     goal: GoalValues = GoalValues()
     """Of the component *goal*."""
     abstain_when_constrained: bool = True
-    """Whether *format* is not applicable when a grammar constrained the reply (it would be constant)."""
+    """Whether *format* is not applicable to a reply that was held to a constraint (it would be constant)."""
     exploration_cap: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Most that *exploration* adds to the live total, 0..1."""
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.3

@@ -70,7 +70,8 @@ class AgentFactory:
         self._values = child.spec.values
         self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
-        self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus)
+        endpoints = Home(child.home).endpoints
+        self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._shelf = FilePool()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []

@@ -1,0 +1,138 @@
+"""The search for the form of a constraint that an endpoint takes: one small request per candidate, the best first.
+
+A status of 200 proves nothing: vLLM, llama.cpp, Ollama and LM Studio ignore fields that they do not know. So the
+question asks for a word that is no action. An endpoint takes a form where the reply is an action nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from conch.actions import Registry, parse
+from conch.config import MindSettings
+from conch.errors import ModelError
+from conch.log import get_logger
+from conch.minds.constraint.findings import ConstraintFindings, EndpointModel, candidates
+from conch.minds.constraint.form import ConstraintForm
+from conch.minds.dialect import REFUSED, split_reasoning, without_fence
+from conch.minds.endpoint import StreamedReply
+from conch.minds.protocol import Prompt, Situation
+from conch_schemas import PromptMessage
+
+log = get_logger(__name__)
+
+FAILED = frozenset({500, 501})
+"""Statuses of a server that fails over a field that it cannot serve. Others, such as 503, say nothing of the field."""
+QUESTION = "Write the word hello, and nothing else."
+_SYSTEM = "You are a helpful assistant."
+
+Ask = Callable[[Prompt, ConstraintForm], Awaitable[StreamedReply]]
+"""Asks a question under a constraint. Raises ModelError."""
+
+
+@dataclass
+class ConstraintSearch:
+    """The form of one mind's constraint."""
+
+    settings: MindSettings
+    where: str
+    """Address of the endpoint, without secrets."""
+    findings: ConstraintFindings
+    ignored: bool = field(default=False, init=False)
+    """Whether it was logged that a reply is not held to its constraint."""
+
+    def __post_init__(self) -> None:
+        local = self.settings.kind == "local"
+        forms = candidates(self.settings.constrain, tuple(self.settings.extra))
+        self._forms = forms[:1] if local else forms
+        self._at = EndpointModel(self.where, self.settings.model, self._forms)
+
+    async def form(self, registry: Registry | None, ask: Ask) -> ConstraintForm | None:
+        """The form for a decision on `registry`; None: there is no constraint. With several candidates it is looked for
+        once, by `ask`. Raises ModelError for an endpoint that gives no reply, or takes none of the forms that the
+        settings ask for."""
+        if registry is None or not self._forms:
+            return None
+        if len(self._forms) == 1:
+            return self._forms[0]
+        async with self.findings.turn(self._at):
+            found = await self.findings.get(self._at)
+            if found is not None:
+                form = found.taken
+            else:
+                form = await self._searched(registry, ask)
+        if form is None and self.settings.constrain != "auto":
+            raise ModelError(
+                f"{self.where} holds no reply to a {self.settings.constrain} (mind.constrain): set it to auto or off",
+                fatal=True,
+            )
+        return form
+
+    @property
+    def searches(self) -> bool:
+        """Whether there is more than one candidate: then a refusal leads to another search."""
+        return len(self._forms) > 1
+
+    async def refused(self, form: ConstraintForm, why: ModelError) -> None:
+        """Forget the form, which the endpoint has refused though it takes the question without it."""
+        log.warning(
+            "mind.constraint_refused", endpoint=self.where, model=self.settings.model, form=form.field, error=str(why)
+        )
+        await self.forget()
+
+    async def forget(self) -> None:
+        """Forget what was found: it is looked for again."""
+        await self.findings.forget(self._at)
+
+    async def without(self) -> Mapping[str, str]:
+        """Why the forms that were tried in vain are not taken, by their fields."""
+        found = await self.findings.get(self._at)
+        return found.without if found is not None else {}
+
+    def unheld(self, form: ConstraintForm, reply: str) -> None:
+        """Log, once, that a reply does not keep to its constraint. It counts as decoded freely."""
+        if not self.ignored:
+            log.warning(
+                "mind.constraint_ignored",
+                endpoint=self.where, model=self.settings.model, form=form.field, reply=reply[:200],
+            )  # fmt: skip
+        self.ignored = True
+
+    async def _searched(self, registry: Registry, ask: Ask) -> ConstraintForm | None:
+        refusals: dict[str, str] = {}
+        failed = False
+        form: ConstraintForm | None = None
+        for form in self._forms:
+            try:
+                reply = await ask(_question(registry, self.settings.max_tokens), form)
+            except ModelError as refusal:
+                if refusal.status not in REFUSED | FAILED:
+                    raise
+                failed = failed or refusal.status in FAILED
+                refusals[form.field] = str(refusal)
+            else:
+                if is_held(form, reply, registry):
+                    break
+                refusals[form.field] = "ignored"
+        else:
+            form = None
+        log.info(
+            "mind.constraint",
+            endpoint=self.where, model=self.settings.model, form=form.field if form else "none", without=refusals,
+        )  # fmt: skip
+        await self.findings.keep(self._at, form, refusals, lasting=form is not None or not failed)
+        return form
+
+
+def is_held(form: ConstraintForm, reply: StreamedReply, registry: Registry) -> bool:
+    """Whether the reply to QUESTION was held to an action: it is one."""
+    _, said = split_reasoning("".join(reply.parts))
+    text = form.read(reply, without_fence(said), registry)
+    return parse(text, registry).valid
+
+
+def _question(registry: Registry, max_tokens: int) -> Prompt:
+    asked = PromptMessage(role="user", content=QUESTION)
+    situation = Situation("", 0, {}, {}, "")
+    return Prompt("decide", _SYSTEM, (asked,), situation, max_tokens=max_tokens, registry=registry)

@@ -24,7 +24,9 @@ def main() -> None:
     """Print each row as soon as it is measured."""
     parser = argparse.ArgumentParser(prog="ops/bench mind", description=__doc__)
     parser.add_argument("--model", default="smollm2", help="name or GGUF file, of the replies")
-    parser.add_argument("--generations", type=int, default=1000, help="constrained replies; a tenth as many free ones")
+    parser.add_argument(
+        "--generations", type=int, default=1000, help="constrained replies; a twentieth as many free ones"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--cycles", type=int, default=100)
     chosen = options(parser, generations=10, seeds=1, cycles=3)
@@ -49,7 +51,7 @@ async def _replies(chosen: argparse.Namespace) -> None:
             good, asked = await right(asking, chosen.seeds, change)
             _row(f"right calls, {label}", f"{good} of {asked}")
     async with engine(_settings(chosen.model, free=1.0)) as (_, asking):
-        _valid("free", await ask(asking, prompts(max(2, chosen.generations // 10))))
+        _valid("free", await ask(asking, prompts(max(2, chosen.generations // 20))))
 
 
 def _settings(model: str, *, free: float) -> Settings:

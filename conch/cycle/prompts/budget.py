@@ -60,16 +60,16 @@ class SectionEntry:
 
     @cached_property
     def whole(self) -> str:
-        """All of it, the body quoted."""
-        return _joined(self.head, quoted(self.body), self.tail)
+        """All of it, the body quoted, nothing in it a control token."""
+        return neutral(_joined(self.head, quoted(self.body), self.tail))
 
     def within(self, room: int) -> str | None:
         """It in at most `room` tokens, with a shortened body if need be; None where that leaves too little."""
         if self.tokens <= room:
             return self.whole
-        left = room - estimated_tokens(_joined(self.head, self.tail)) - 1
+        left = room - estimated_tokens(neutral(_joined(self.head, self.tail))) - 1
         while self.body and left >= LEAST_BODY:
-            shown = _joined(self.head, quoted(_shortened(self.body, left)), self.tail)
+            shown = neutral(_joined(self.head, quoted(_shortened(self.body, left)), self.tail))
             if (over := estimated_tokens(shown) - room) <= 0:
                 return shown
             left -= max(over, left // 16)

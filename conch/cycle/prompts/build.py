@@ -150,7 +150,7 @@ def written(purpose: Purpose, system: str, situation: Situation, limits: PromptL
     of_system = estimated_tokens(system) + MESSAGE_TOKENS
     of_ask = estimated_tokens(ask) + MESSAGE_TOKENS
     sections = fitted(tuple(_sections(purpose, situation, limits.room)), limits.room - of_system - of_ask)
-    text = neutral("\n\n".join((*(one.text for one in sections if one.text), ask)))
+    text = "\n\n".join((*(one.text for one in sections if one.text), ask))
     parts = (
         PromptPart("system", of_system),
         *(PromptPart(one.name, one.tokens, one.entries, one.left_out, one.shortened) for one in sections),
@@ -158,7 +158,7 @@ def written(purpose: Purpose, system: str, situation: Situation, limits: PromptL
     )
     message = PromptMessage(role="user", content=text)
     prompt = Prompt(purpose, system, (message,), situation, limits.max_tokens, parts)
-    return WrittenPrompt(prompt, (system, *(neutral(one.text) for one in sections), ask))
+    return WrittenPrompt(prompt, (system, *(one.text for one in sections), ask))
 
 
 def _question(purpose: Purpose, situation: Situation) -> str:

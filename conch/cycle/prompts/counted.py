@@ -45,11 +45,11 @@ async def counted_prompt(purpose: Purpose, system: str, situation: Situation, li
 
 
 def _counted(made: WrittenPrompt, found: tuple[int, ...]) -> Prompt:
-    """The prompt with the counts of its parts; a blank line between two sections is a token of its own."""
+    """The prompt with the counts of its parts; a blank line between two sections takes up to two tokens."""
     prompt = made.prompt
-    messages = [1 if part.name not in ("system", "examples") else 0 for part in prompt.parts]
+    blank = [2 if part.name not in ("system", "examples") else 0 for part in prompt.parts]
     template = TEMPLATE_TOKENS * (1 + len(prompt.messages))
-    counts = [tokens + more for tokens, more in zip(found, messages, strict=True)]
+    counts = [tokens + more for tokens, more in zip(found, blank, strict=True)]
     counts[0] += template
     parts = tuple(replace(part, tokens=tokens) for part, tokens in zip(prompt.parts, counts, strict=True))
     return replace(prompt, parts=parts, counted="tokenizer")

@@ -29,12 +29,15 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--cycles", type=int, default=100)
-    chosen = options(parser, generations=10, seeds=1, cycles=3)
+    parser.add_argument(
+        "--agents", type=int, nargs="+", default=[1, 10], help="numbers of agents whose pace is measured"
+    )
+    chosen = options(parser, generations=4, seeds=1, cycles=2, agents=[2])
     _row("load", f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     asyncio.run(_replies(chosen))
     for mind in MINDS:
         _print_run(mind, lived(mind, chosen.seeds, chosen.cycles))
-    for agents in (1, 10):
+    for agents in chosen.agents:
         found = lived("SmolLM2", agents, max(2, chosen.cycles // (5 * agents)))
         _row(f"{agents} agents", f"{found.a_minute:.1f} decisions a minute; first recorded after {found.first:.1f} s")
     _row("load", f"{os.getloadavg()[0]:.1f} at the end")

@@ -66,7 +66,7 @@ def test_no_prompt_is_larger_than_its_budget(ask: Any, text: str, count: int, me
 
 
 def test_a_small_recorded_prompt_keeps_the_question_the_needs_a_message_and_the_last_act() -> None:
-    """512 tokens, of a mind that does not read them: tools by signature, needs without their causes, the rest left out."""
+    """512 tokens, not read as text: tools by signature, needs without their causes, the rest left out."""
     system = system_prompt("echo", TOOLS, Values(), 512)
 
     limits = PromptLimits(10, 512, is_read=False)

@@ -205,8 +205,9 @@ class AgentFactory:
 
 
 def _counter(settings: MindSettings) -> TokenCounter | None:
-    """What counts the tokens of prompts that are read as text; httpx2 is imported for these alone."""
-    if settings.kind in UNREAD_KINDS:
+    """Counts with the tokenizer of a llama.cpp server: the local engine, or one whose replies are held to a grammar.
+    Another endpoint is asked nothing but chat completions. httpx2 is imported for these minds alone."""
+    if settings.kind != "local" and settings.constrain != "grammar":
         return None
     from conch.engine import TokenCounter
 

@@ -70,7 +70,8 @@ def _kept(common: CommonOptions, name: str, cycle: int | None) -> Prompts:
 
 def _lines(row: PromptRow, *, sent: bool) -> Iterator[str]:
     """A prompt: its sections with their tokens, then its text as it is."""
-    tokens = f", about {row.tokens} tokens (3 bytes each)" if row.parts else ""
+    by = "by the model's tokenizer" if row.counted == "tokenizer" else "by the estimate, 3 bytes each"
+    tokens = f", {row.tokens} tokens {by}" if row.parts else ""
     yield f"{row.purpose} of cycle {row.cycle}, {'sent' if sent else 'not sent yet'}{tokens}"
     for part in row.parts:
         cut = [f"{part.left_out} of {part.entries} left out"] if part.left_out else []

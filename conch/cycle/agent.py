@@ -86,8 +86,12 @@ class Agent:
         self.name, self.control = settings.agent, control
         self._agent_context, self._at, self._registry = agent_context, recovered, registry
         is_read = settings.mind.kind not in UNREAD_KINDS
-        self._limits = PromptLimits(settings.mind.max_tokens, prompt_budget(settings.mind), is_read)
-        self._system = system_prompt(self.name, registry, agent_context.values, self._limits.budget)
+        self._limits = PromptLimits(
+            settings.mind.max_tokens, prompt_budget(settings.mind), is_read, agent_context.tokens
+        )
+        self._system = system_prompt(
+            self.name, registry, agent_context.values, self._limits.budget, is_brief=self._limits.is_brief
+        )
         self.policy = _digest(mind.kind, mind.model, self._system, agent_context.values.digest)
         self._facts = AgentPublisher(
             agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
@@ -157,14 +161,15 @@ class Agent:
         }
 
     def next_prompt(self) -> Prompt:
-        """The prompt that the mind would be asked with now: for a decision where there is a thought, else for that."""
+        """The prompt that the mind would be asked with now: for a decision where there is a thought, or where none is
+        asked for; else for that."""
         thought = self.memory.thought
         deciding_now = thought is not None and self.memory.decided is None
         number = thought.cycle if deciding_now and thought is not None else None
         situation = self._observer.observation(
             self.memory, self.memory.next_cycle if number is None else number
         ).situation
-        return (deciding if deciding_now else thinking)(self._system, situation, self._limits)
+        return (deciding if deciding_now or self._limits.is_brief else thinking)(self._system, situation, self._limits)
 
     def _material(self) -> MaterialSupply | None:
         """What is brought to its workspace; None where nothing is, or is to be. Raises HomeError."""
@@ -373,7 +378,7 @@ class Agent:
     async def _reflect(self, number: int) -> None:
         settings = self._agent_context.settings
         found = ReflectionResult()
-        if due(number, settings.cycle.reflect_every):
+        if due(number, settings.cycle.reflect_every) and not self._limits.is_brief:
             situation = self._observer.observation(self.memory, number).situation
             asked = reflect(self._agent_context.mind, self._system, situation, self._limits)
             try:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
@@ -15,6 +16,9 @@ from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values
 from conch.workspace import MaterialScript
+
+if TYPE_CHECKING:
+    from conch.engine import TokenCounter
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class AgentContext:
     """The counter of its cycles, where it has a home."""
     meter: EffectMeter | None = None
     """Measures what its acts bring about, where it has a home."""
+    tokens: TokenCounter | None = None
+    """Counts a prompt's tokens as its model does, where the model's endpoint can."""
     script: Callable[[], MaterialScript | None] | None = None
     """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
 

@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass, replace
 
 from conch.actions import Registry, parse
-from conch.cycle.prompts.build import PromptLimits, deciding
+from conch.cycle.prompts.build import PromptLimits
+from conch.cycle.prompts.counted import counted_prompt
 from conch.minds import Completion, Mind, Prompt, Situation
 from conch.text import well_formed
 from conch_schemas import Action, Decoding, PromptMessage
@@ -34,7 +35,7 @@ async def decide(
     mind: Mind, system: str, situation: Situation, registry: Registry, limits: PromptLimits
 ) -> DecisionResult:
     """One decision on the situation's thought. Raises ModelError when the mind gives none."""
-    prompt = replace(deciding(system, situation, limits), registry=registry)
+    prompt = replace(await counted_prompt("decide", system, situation, limits), registry=registry)
     completion = await mind.complete(prompt)
     action = _explained(parse(completion.text, registry), completion)
     return DecisionResult(prompt.messages, completion, action, _decoding(mind.kind, prompt, completion))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from conch.cycle.prompts.build import PromptLimits, reflecting
+from conch.cycle.prompts.build import PromptLimits
+from conch.cycle.prompts.counted import counted_prompt
 from conch.minds import Mind, Situation
 from conch_schemas import Usage
 
@@ -27,5 +28,5 @@ def due(cycle: int, every: int) -> bool:
 async def reflect(mind: Mind, system: str, situation: Situation, limits: PromptLimits) -> ReflectionResult:
     """A reflection. Raises ModelError when the mind gives none."""
     began = time.perf_counter()
-    completion = await mind.complete(reflecting(system, situation, limits))
+    completion = await mind.complete(await counted_prompt("reflect", system, situation, limits))
     return ReflectionResult(completion.text.strip(), completion.usage, (time.perf_counter() - began) * 1000)

@@ -12,3 +12,4 @@ from .serving import RunningEngine as RunningEngine
 from .serving import engine_start as engine_start
 from .serving import minded as minded
 from .serving import running_engine as running_engine
+from .tokens import TokenCounter as TokenCounter

@@ -23,5 +23,6 @@ from .protocol import RewardLine as RewardLine
 from .protocol import ScriptEnded as ScriptEnded
 from .protocol import SensorValue as SensorValue
 from .protocol import Situation as Situation
+from .protocol import TokenSource as TokenSource
 from .scripted import ScriptedMind as ScriptedMind
 from .scripted import ScriptLine as ScriptLine

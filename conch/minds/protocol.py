@@ -10,6 +10,8 @@ from conch.actions import Registry
 from conch_schemas import Action, Claim, Decoding, ExperienceRecorded, Goal, PromptMessage, Usage
 
 Purpose = Literal["think", "decide", "reflect"]
+TokenSource = Literal["tokenizer", "estimate"]
+"""What counts tokens: the model's own tokenizer, or the estimate of 3 bytes each."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class PromptPart:
 
     name: str
     tokens: int
-    """By the estimate."""
+    """As `Prompt.counted` says."""
     entries: int = 1
     """Entries that there were, such as acts or files."""
     left_out: int = 0
@@ -148,12 +150,14 @@ class Prompt:
     max_tokens: int = 1024
     parts: tuple[PromptPart, ...] = ()
     """Its sections in their order, the system prompt first."""
+    counted: TokenSource = "estimate"
+    """What counted the tokens of its parts."""
     registry: Registry | None = None
     """The tools whose calls the reply may be held to; None: any text is a reply."""
 
     @property
     def tokens(self) -> int:
-        """Tokens of the whole prompt, by the estimate."""
+        """Tokens of the whole prompt, as `counted` says."""
         return sum(part.tokens for part in self.parts)
 
 

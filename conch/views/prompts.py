@@ -19,7 +19,7 @@ class PromptPartRow(View):
 
     name: str
     tokens: int
-    """By the estimate of 3 bytes a token."""
+    """As the prompt's `counted` says."""
     entries: int
     """Entries that there were, such as acts or files."""
     left_out: int
@@ -34,7 +34,9 @@ class PromptRow(View):
     cycle: int
     purpose: Literal["think", "decide", "reflect"]
     tokens: int
-    """Of all sections, by the estimate."""
+    """Of all sections."""
+    counted: Literal["tokenizer", "estimate"] = "estimate"
+    """What counted: the model's own tokenizer, or the estimate of 3 bytes a token."""
     parts: tuple[PromptPartRow, ...]
     """Empty: they are not known of a prompt that is read from the experience."""
     system: str | None
@@ -79,6 +81,7 @@ def _row(sent: SentPrompt) -> PromptRow:
         cycle=sent.cycle,
         purpose=sent.purpose,
         tokens=sum(part.tokens for part in parts),
+        counted=sent.counted,
         parts=parts,
         system=sent.system,
         messages=sent.messages,

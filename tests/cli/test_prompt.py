@@ -25,10 +25,10 @@ Printed = Callable[[], str]
 
 def asked(cycle: int, thought: str = "", ask: Any = thinking) -> Prompt:
     needs = {"curiosity": 0.5}
-    files = tuple(f"{n}.md" for n in range(60))
+    files = tuple(f"{'folder/' * 12}{n}.md" for n in range(60))
     found: Prompt = ask(
         "You are echo.", Situation("echo", cycle, needs, needs, "curiosity", thought=thought, files=files),
-        PromptLimits(10, 300),
+        PromptLimits(10, 1500),
     )  # fmt: skip
     return found
 
@@ -105,5 +105,5 @@ async def test_of_a_run_the_prompt_that_would_be_sent_now_is_shown(
         await prompt.show(common=common)
 
     text = printed()
-    assert text.startswith("think of cycle 8, not sent yet, about ")
+    assert text.startswith(f"think of cycle 8, not sent yet, {asked(8).tokens} tokens by the estimate, 3 bytes each\n")
     assert now.messages[0].content in text

@@ -61,15 +61,16 @@ def test_no_prompt_is_larger_than_its_budget(ask: Any, text: str, count: int, me
 
     prompt = ask(system, situation(text, count, message), PromptLimits(10, budget))
 
-    told = system + "\n\n" + prompt.messages[0].content
+    told = "\n\n".join((system, *(message.content for message in prompt.messages)))
     assert estimated_tokens(told) <= prompt.tokens <= budget
 
 
-def test_a_small_budget_keeps_the_question_the_needs_a_message_and_the_last_act() -> None:
-    """512 tokens: tools by their signatures, needs without their causes, the rest said to be left out."""
+def test_a_small_recorded_prompt_keeps_the_question_the_needs_a_message_and_the_last_act() -> None:
+    """512 tokens, not read as text: tools by signature, needs without their causes, the rest left out."""
     system = system_prompt("echo", TOOLS, Values(), 512)
 
-    prompt = deciding(system, situation("the tide tables are in notes " * 50, 6, "How are you?"), PromptLimits(10, 512))
+    limits = PromptLimits(10, 512, is_read=False)
+    prompt = deciding(system, situation("the tide tables are in notes " * 50, 6, "How are you?"), limits)
 
     told = prompt.messages[0].content
     assert "filesystem(operation: read|write" in system

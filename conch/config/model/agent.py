@@ -31,13 +31,13 @@ class MindSettings(SettingsSection):
     api_key: SecretStr | None = None
     """Bearer key of the endpoint."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
-    """Sampling temperature, 0 to 2."""
+    """Sampling temperature, 0 to 2; local, where it is not set: 0.3."""
     max_tokens: Annotated[int, Field(gt=0)] = 1024
     """Most tokens of one reply."""
     context_window: Annotated[int, Field(gt=0)] | None = None
     """Tokens of the model's context window; none: not known, and the share of it that a prompt uses is not judged."""
     prompt_tokens: Annotated[int, Field(ge=256)] | None = None
-    """Most tokens of a prompt, 3 bytes each; none: as context_window allows, else 8000 (512 but for openai)."""
+    """Most tokens of a prompt; none: as context_window allows, else 8000 (512 but for openai). Below 1500: one task."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
     """Seconds for one reply, including all its retries."""
     max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None

@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 import os
 from pathlib import Path
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from conch.bus import SharedSubscription
-from conch.config import Settings
+from conch.config import MindSettings, Settings
 from conch.cycle.agent import Agent
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
@@ -30,6 +30,9 @@ from conch.processes import messages
 from conch.tasks import OwnedTasks
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device_tools
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
+
+if TYPE_CHECKING:
+    from conch.engine import TokenCounter
 
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once; the others wait for a slot."""
@@ -72,6 +75,7 @@ class AgentFactory:
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
+        self._tokens = _counter(child.settings.mind)
         self._shelf = FilePool()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
@@ -93,6 +97,8 @@ class AgentFactory:
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()
+            if self._tokens is not None:
+                await self._tokens.close()
         for notes in self._notes:
             notes.close()
         for count in self._counts:
@@ -157,6 +163,7 @@ class AgentFactory:
             tool_slots=self._tool_slots,
             count=count,
             meter=self._meter(own, workspace, settings),
+            tokens=self._tokens,
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
 
@@ -196,6 +203,16 @@ class AgentFactory:
             raise HomeError(
                 f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"
             ) from error
+
+
+def _counter(settings: MindSettings) -> TokenCounter | None:
+    """Counts with the tokenizer of a llama.cpp server: the local engine, or one whose replies are held to a grammar.
+    Another endpoint is asked nothing but chat completions. httpx2 is imported for these minds alone."""
+    if settings.kind != "local" and settings.constrain != "grammar":
+        return None
+    from conch.engine import TokenCounter
+
+    return TokenCounter(settings.base_url, settings.api_key)
 
 
 def _seed(seed: int, name: str) -> int:

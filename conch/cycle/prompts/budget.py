@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,16 +60,16 @@ class SectionEntry:
 
     @cached_property
     def whole(self) -> str:
-        """All of it, the body quoted."""
-        return _joined(self.head, quoted(self.body), self.tail)
+        """All of it, the body quoted, nothing in it a control token."""
+        return neutral(_joined(self.head, quoted(self.body), self.tail))
 
     def within(self, room: int) -> str | None:
         """It in at most `room` tokens, with a shortened body if need be; None where that leaves too little."""
         if self.tokens <= room:
             return self.whole
-        left = room - estimated_tokens(_joined(self.head, self.tail)) - 1
+        left = room - estimated_tokens(neutral(_joined(self.head, self.tail))) - 1
         while self.body and left >= LEAST_BODY:
-            shown = _joined(self.head, quoted(_shortened(self.body, left)), self.tail)
+            shown = neutral(_joined(self.head, quoted(_shortened(self.body, left)), self.tail))
             if (over := estimated_tokens(shown) - room) <= 0:
                 return shown
             left -= max(over, left // 16)
@@ -190,6 +191,19 @@ def fitted(sections: Sequence[PromptSection], budget: int) -> tuple[FittedSectio
 def quoted(text: str) -> str:
     """`text` with a mark before each line, for all of Unicode's line ends."""
     return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+_CONTROL = re.compile(
+    r"<(?=[|\uff5c]|/?(?:s|bos|eos|start_of_turn|end_of_turn|think|tool_call|tool_response)>|<SYS>>|</SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|gMASK)\])"
+)
+"""The first character of a text that a tokenizer may read as a control token: as the end of the message, or as the
+beginning of another one. llama.cpp and vLLM look for them in the whole prompt, also inside a message."""
+
+
+def neutral(text: str) -> str:
+    """`text` with a blank in each text that could be read as a control token of a chat template."""
+    return _CONTROL.sub(lambda found: f"{found[0]} ", text)
 
 
 def listed(texts: Iterable[str]) -> tuple[SectionEntry, ...]:

@@ -7,11 +7,13 @@ person follows `- ` on one line, or has `> ` before each of its lines.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from conch.actions import Registry
 from conch.cycle.grounding.sensors import in_words
+from conch.cycle.prompts.brief import asked, brief_system, task_of
 from conch.cycle.prompts.budget import (
     DEFAULT_TOKENS,
     MESSAGE_TOKENS,
@@ -19,18 +21,25 @@ from conch.cycle.prompts.budget import (
     SectionEntry,
     fitted,
     listed,
+    neutral,
 )
+from conch.cycle.prompts.examples import EXAMPLES, TaskExample
 from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, lessons_section
 from conch.minds import Prompt, PromptPart, Purpose, Situation
-from conch.text import estimated_tokens
+from conch.text import BYTES_PER_TOKEN, estimated_tokens
 from conch.values import Values
 from conch_schemas import CommandCheck, FileCheck, Goal, PromptMessage
+
+if TYPE_CHECKING:
+    from conch.engine import TokenCounter
 
 SHOWN_FILES = 60
 CHECK_TEXT = 1000
 """Most characters of a check's description."""
 RAISES = 3
 """Events that raise a need, of each need."""
+BRIEF_REPLY = 512
+"""Most tokens of the reply to a task: a free reply of a small model may go on to its limit."""
 SYSTEM_SHARE = 0.4
 """Share of the budget beyond which the system prompt is written in its brief form: signatures of tools, no values."""
 
@@ -42,16 +51,35 @@ class PromptLimits:
     max_tokens: int
     """Most tokens of the reply."""
     budget: int = DEFAULT_TOKENS
-    """Most tokens of the prompt, by the estimate, with the system prompt."""
+    """Most tokens of the prompt, with the system prompt."""
     is_read: bool = True
     """Whether the mind reads the text. Else only the decision's, which is recorded, is written: a millisecond each."""
+    counter: TokenCounter | None = None
+    """Counts with the model's tokenizer; None: the estimate holds."""
+    estimate: int | None = None
+    """Tokens by the estimate that come to `budget` by the tokenizer; None: the estimate holds."""
+
+    @property
+    def room(self) -> int:
+        """Most tokens of the prompt by the estimate."""
+        return self.budget if self.estimate is None else self.estimate
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether the mind is asked once a cycle, with one task and examples of its kind: a small budget's form."""
+        return self.is_read and self.budget < SMALL_PROMPT
 
 
-def system_prompt(agent: str, tools: Registry, values: Values, budget: int = DEFAULT_TOKENS) -> str:
+def system_prompt(
+    agent: str, tools: Registry, values: Values, budget: int = DEFAULT_TOKENS, *, is_brief: bool = False
+) -> str:
     """The agent's name, its values, the format of its replies and its tools. Part of the policy.
 
-    A budget that it would use more than SYSTEM_SHARE of gets the brief form.
+    A budget that it would use more than SYSTEM_SHARE of gets a short form; `is_brief`: the one that stands before
+    examples.
     """
+    if is_brief:
+        return brief_system(agent, tools)
     whole = _system(_who(agent), _stands_for(values), f"The tools:\n{tools.describe()}")
     if estimated_tokens(whole) <= SYSTEM_SHARE * budget:
         return whole
@@ -89,33 +117,39 @@ def _stands_for(values: Values) -> str:
     )
 
 
+@dataclass(frozen=True)
+class WrittenPrompt:
+    """A prompt with the texts of its parts, in their order."""
+
+    prompt: Prompt
+    texts: tuple[str, ...] = ()
+
+
 def thinking(system: str, situation: Situation, limits: PromptLimits) -> Prompt:
     """The question for a thought."""
-    ask = (
-        f"Your most pressing need is {situation.need}. In one to three sentences: what do you want to do next and why? "
-        "Name files, tools and notes as they are."
-    )
-    return _prompt("think", system, situation, ask, limits)
+    return written("think", system, situation, limits).prompt
 
 
 def deciding(system: str, situation: Situation, limits: PromptLimits) -> Prompt:
     """The question for an action."""
-    ask = "Decide. Answer with one action in the grammar, nothing else."
-    return _prompt("decide", system, situation, ask, limits)
+    return written("decide", system, situation, limits).prompt
 
 
 def reflecting(system: str, situation: Situation, limits: PromptLimits) -> Prompt:
     """The question for a reflection."""
-    ask = "Look back on the recent actions. In one to three sentences: what worked, what did not, what to do otherwise?"
-    return _prompt("reflect", system, situation, ask, limits)
+    return written("reflect", system, situation, limits).prompt
 
 
-def _prompt(purpose: Purpose, system: str, situation: Situation, ask: str, limits: PromptLimits) -> Prompt:
+def written(purpose: Purpose, system: str, situation: Situation, limits: PromptLimits) -> WrittenPrompt:
+    """The question of this purpose. Its tokens are by the estimate."""
     if not limits.is_read and purpose != "decide":
-        return Prompt(purpose, system, (), situation, limits.max_tokens)
+        return WrittenPrompt(Prompt(purpose, system, (), situation, limits.max_tokens))
+    if limits.is_brief:
+        return _brief(purpose, system, situation, limits)
+    ask = _question(purpose, situation)
     of_system = estimated_tokens(system) + MESSAGE_TOKENS
     of_ask = estimated_tokens(ask) + MESSAGE_TOKENS
-    sections = fitted(tuple(_sections(purpose, situation, limits.budget)), limits.budget - of_system - of_ask)
+    sections = fitted(tuple(_sections(purpose, situation, limits.room)), limits.room - of_system - of_ask)
     text = "\n\n".join((*(one.text for one in sections if one.text), ask))
     parts = (
         PromptPart("system", of_system),
@@ -123,7 +157,62 @@ def _prompt(purpose: Purpose, system: str, situation: Situation, ask: str, limit
         PromptPart("question", of_ask),
     )
     message = PromptMessage(role="user", content=text)
-    return Prompt(purpose, system, (message,), situation, limits.max_tokens, parts)
+    prompt = Prompt(purpose, system, (message,), situation, limits.max_tokens, parts)
+    return WrittenPrompt(prompt, (system, *(one.text for one in sections), ask))
+
+
+def _question(purpose: Purpose, situation: Situation) -> str:
+    if purpose == "think":
+        return (
+            f"Your most pressing need is {situation.need}. In one to three sentences: what do you want to do next and "
+            "why? Name files, tools and notes as they are."
+        )
+    if purpose == "decide":
+        return "Decide. Answer with one action in the grammar, nothing else."
+    return (
+        "Look back on the recent actions. In one to three sentences: what worked, what did not, what to do otherwise?"
+    )
+
+
+def _brief(purpose: Purpose, system: str, situation: Situation, limits: PromptLimits) -> WrittenPrompt:
+    """The examples as turns, then the task; of a budget too small for both, the first example is left out, then the
+    second, then the task's end."""
+    task = task_of(situation)
+    turns = EXAMPLES[task.kind]
+    of_system = estimated_tokens(system) + MESSAGE_TOKENS
+    room = limits.room - of_system
+    whole = question = asked(neutral(task.text))
+    of_question = estimated_tokens(question) + MESSAGE_TOKENS
+    while turns and _of_turns(turns) + of_question > room:
+        turns = turns[1:]
+    if of_question > room:
+        question = asked(_within(neutral(task.text), room - estimated_tokens(asked("")) - MESSAGE_TOKENS))
+        of_question = estimated_tokens(question) + MESSAGE_TOKENS
+    messages = [message for turn in turns for message in _messages(turn)]
+    known = len(EXAMPLES[task.kind])
+    parts = (
+        PromptPart("system", of_system),
+        PromptPart("examples", _of_turns(turns), known, known - len(turns)),
+        PromptPart("task", of_question, shortened=int(question != whole)),
+    )
+    last = PromptMessage(role="user", content=question)
+    prompt = Prompt(purpose, system, (*messages, last), situation, min(limits.max_tokens, BRIEF_REPLY), parts)
+    return WrittenPrompt(prompt, (system, "\n".join(message.content for message in messages), question))
+
+
+def _messages(turn: TaskExample) -> tuple[PromptMessage, PromptMessage]:
+    return PromptMessage(role="user", content=asked(turn.task)), PromptMessage(role="assistant", content=turn.action)
+
+
+def _of_turns(turns: Sequence[TaskExample]) -> int:
+    return sum(
+        estimated_tokens(asked(turn.task)) + estimated_tokens(turn.action) + 2 * MESSAGE_TOKENS for turn in turns
+    )
+
+
+def _within(text: str, tokens: int) -> str:
+    """The beginning of `text` in at most `tokens` tokens by the estimate."""
+    return text.encode("utf-8", "replace")[: max(0, tokens) * BYTES_PER_TOKEN].decode(errors="ignore")
 
 
 def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[PromptSection]:

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from conch.log import get_logger
-from conch.minds import Completion, Mind, Prompt, PromptPart, Purpose
+from conch.minds import Completion, Mind, Prompt, PromptPart, Purpose, TokenSource
 from conch_schemas import ExperienceRecorded, PromptMessage
 
 log = get_logger(__name__)
@@ -33,6 +33,7 @@ class SentPrompt(BaseModel):
     system: str
     messages: tuple[PromptMessage, ...]
     parts: tuple[PromptPart, ...]
+    counted: TokenSource = "estimate"
 
     @classmethod
     def of(cls, prompt: Prompt) -> SentPrompt:
@@ -44,6 +45,7 @@ class SentPrompt(BaseModel):
             system=prompt.system,
             messages=prompt.messages,
             parts=prompt.parts,
+            counted=prompt.counted,
         )
 
 

@@ -114,7 +114,7 @@ async def _tested(settings: Settings, file: Path) -> ModelTest:
     prompt = Prompt("decide", system, (asked,), situation, max_tokens=REPLY_TOKENS, registry=registry)
     with _place() as place:
         async with running_engine(settings, place, file) as engine:
-            async with MindFactory(minded(settings, file, engine.address).mind) as minds:
+            async with MindFactory(minded(settings, file, engine.address).mind.alone()) as minds:
                 mind = minds.make(seed=0, memory=place)
                 first = await mind.complete(prompt)
                 # The engine has read this prompt: what is left is the writing.

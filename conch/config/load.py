@@ -88,7 +88,7 @@ def _anchored(settings: Settings, file: Path) -> Settings:
 
     changed: dict[str, object] = {
         "workspace": _absolute(settings.workspace),
-        "mind": _with_absolute(settings.mind, "script"),
+        "mind": settings.mind.each(lambda one: {"script": _absolute(one.script)}),
         "bus": _with_absolute(settings.bus, "nkey", "credentials").model_copy(
             update={
                 "tls": _with_absolute(settings.bus.tls, "ca", "certificate", "key"),

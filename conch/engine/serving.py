@@ -103,6 +103,7 @@ def engine_start(
 
 
 def minded(settings: Settings, model: Path, address: EngineAddress) -> Settings:
-    """The settings of an agent's process: its mind asks the engine, which has begun."""
+    """The settings of an agent's process: its minds of the kind local ask the engine, which has begun."""
     update = {"base_url": f"{address.url}/v1", "api_key": SecretStr(address.key), "model": model.stem}
-    return settings.model_copy(update={"mind": settings.mind.model_copy(update=update)})
+    mind = settings.mind.each(lambda one: update if one.kind == "local" else {})
+    return settings.model_copy(update={"mind": mind})

@@ -16,9 +16,13 @@ from .protocol import Prompt as Prompt
 from .protocol import PromptPart as PromptPart
 from .protocol import Purpose as Purpose
 from .protocol import RecentOutcome as RecentOutcome
+from .protocol import ReplyProgress as ReplyProgress
 from .protocol import RewardLine as RewardLine
 from .protocol import ScriptEnded as ScriptEnded
 from .protocol import SensorValue as SensorValue
 from .protocol import Situation as Situation
 from .scripted import ScriptedMind as ScriptedMind
 from .scripted import ScriptLine as ScriptLine
+from .several import MindChain as MindChain
+from .several import StepMinds as StepMinds
+from .several import thinker_of as thinker_of

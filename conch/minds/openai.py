@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import JsonValue
 
-from conch.config import MindSettings
+from conch.config import OneMindSettings
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds.dialect import RequestForm, own_fields, split_reasoning, without_fence
@@ -41,25 +41,27 @@ class OpenAIMind:
 
     def __init__(
         self,
-        settings: MindSettings,
+        settings: OneMindSettings,
         *,
         seed: int = 0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         line: ConnectionPool | None = None,
         first_word: float | None = None,
+        section: str = "mind",
     ) -> None:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
         shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
-        replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts."""
+        replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts. `section`: the
+        key of these settings, for error messages."""
         self._settings, self.kind = settings, settings.kind
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self._sampler = Sampler(settings, seed=seed)
         self._sleep = sleep
-        self._first_word = first_word
+        self._first_word, self._section = first_word, section
         self._estimates = False
         self._extra = own_fields(settings.extra)
-        self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
+        self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section=section)
 
     @property
     def model(self) -> str:
@@ -81,6 +83,7 @@ class OpenAIMind:
             ms=(time.monotonic() - started) * 1000,
             constrained=sampling.constraint != "free",
             decoding=sampling.decoding(reply, self.model),
+            cost=self._cost(reply),
         )
 
     def _said(self, prompt: Prompt, reply: StreamedReply, text: str) -> str:
@@ -95,7 +98,7 @@ class OpenAIMind:
             on = f" on {reply.reasoned + len(reasoning)} characters of reasoning" if reply.reasoned or reasoning else ""
             raise ModelError(
                 f"{self._endpoint.where} used up its {self._most(prompt)} tokens{on} before the reply began: "
-                "raise mind.max_tokens"
+                f"raise {self._section}.max_tokens"
             )
         return without_fence(said) if prompt.purpose == "decide" else said
 
@@ -109,6 +112,12 @@ class OpenAIMind:
         asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
         return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
 
+    def _cost(self, reply: StreamedReply) -> float | None:
+        """The price of the reply; None where prices or tokens are unknown."""
+        if self._settings.price is None or not reply.counted:
+            return None
+        return self._settings.price.of(reply.usage.input_tokens, reply.usage.output_tokens, reply.cached)
+
     async def _in_time(self, prompt: Prompt, sampling: Sampling) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
         deadline = began + timeout
@@ -117,7 +126,9 @@ class OpenAIMind:
         try:
             async with asyncio.timeout_at(first) as limit:
 
-                def heard() -> None:
+                def heard(characters: int) -> None:
+                    if prompt.progress is not None:
+                        prompt.progress.characters = characters
                     if not limit.expired():  # the deadline neither expired nor is about to
                         limit.reschedule(deadline)
 
@@ -156,7 +167,7 @@ class OpenAIMind:
         request |= self._extra
         return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
 
-    async def _in_some_form(self, prompt: Prompt, sampling: Sampling, heard: Callable[[], None]) -> StreamedReply:
+    async def _in_some_form(self, prompt: Prompt, sampling: Sampling, heard: Callable[[int], None]) -> StreamedReply:
         """The reply to the request in the form that the endpoint is known to take, or in a plainer one that it takes: a
         part that it refuses by name is left out or renamed, and that is remembered once it has replied."""
         key = (self._endpoint.where, self.model)
@@ -176,7 +187,7 @@ class OpenAIMind:
                 return reply
 
     async def _persistently(
-        self, prompt: Prompt, sampling: Sampling, deadline: float, last: list[str], heard: Callable[[], None]
+        self, prompt: Prompt, sampling: Sampling, deadline: float, last: list[str], heard: Callable[[int], None]
     ) -> StreamedReply:
         failures = 0  # for which the endpoint did not say how long to wait
         loop = asyncio.get_running_loop()
@@ -187,7 +198,7 @@ class OpenAIMind:
             except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:
-                    heard()
+                    heard(0)
                 wait = failure.after
                 if wait is None:
                     failures += 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from conch.actions import Registry
+from conch.text import BYTES_PER_TOKEN
 from conch_schemas import Action, Claim, Decoding, ExperienceRecorded, Goal, PromptMessage, Usage
 
 Purpose = Literal["think", "decide", "reflect"]
@@ -135,6 +136,19 @@ class PromptPart:
     """Entries that are in it in part."""
 
 
+@dataclass
+class ReplyProgress:
+    """How far a reply has come; the mind that gives it keeps it up to date."""
+
+    characters: int = 0
+    """Characters of the reply and its reasoning so far."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the reply so far, by the estimate."""
+        return -(-self.characters // BYTES_PER_TOKEN)
+
+
 @dataclass(frozen=True)
 class Prompt:
     """A question to a mind."""
@@ -150,6 +164,8 @@ class Prompt:
     """Its sections in their order, the system prompt first."""
     registry: Registry | None = None
     """The tools whose calls the reply may be held to; None: any text is a reply."""
+    progress: ReplyProgress | None = field(default=None, compare=False)
+    """Where the mind notes how far its reply has come; None: that is not asked for."""
 
     @property
     def tokens(self) -> int:
@@ -171,6 +187,8 @@ class Completion:
     """Whether a grammar constrained the decoding."""
     decoding: Decoding | None = None
     """What the mind knows of the decoding; None: nothing beyond the other fields."""
+    cost: float | None = None
+    """Price of the measured tokens, in `mind.currency`; None: unknown."""
 
 
 class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error
@@ -180,10 +198,15 @@ class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error
 class Mind(Protocol):
     """A source of thoughts and decisions. One mind serves one agent; calls do not overlap."""
 
-    kind: str
-    """reflex, openai, local, scripted."""
-    learns: bool
-    """Whether it learns from experiences; without it, `learn` is never called."""
+    @property
+    def kind(self) -> str:
+        """reflex, openai, local, scripted."""
+        ...
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from experiences; without it, `learn` is never called."""
+        ...
 
     @property
     def model(self) -> str:

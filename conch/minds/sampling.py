@@ -8,7 +8,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from conch.actions import Registry, gbnf
-from conch.config import MindSettings
+from conch.config import OneMindSettings
 from conch.minds.endpoint import StreamedReply
 from conch.minds.protocol import Prompt
 from conch_schemas import Constraint, Decoding
@@ -51,7 +51,7 @@ class Sampling:
 class Sampler:
     """Decides how each reply of one agent is decoded. The same agent, cycle and question: the same fields."""
 
-    def __init__(self, settings: MindSettings, *, seed: int) -> None:
+    def __init__(self, settings: OneMindSettings, *, seed: int) -> None:
         self._settings, self._seed = settings, seed
         self._local = settings.kind == "local"
         self._constrains = settings.constrain == "grammar" or (settings.constrain == "auto" and self._local)

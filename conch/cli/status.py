@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
+from conch.cli.wait_line import waiting_words
 from conch.text import safe_text
 from conch.views import signed
 
@@ -109,6 +110,8 @@ def _agents(found: Status) -> Iterator[str]:
 
 
 def _why(agent: AgentStatus) -> str:
+    if agent.asks is not None:
+        return f", waits for its mind: {waiting_words(agent.asks.phase, agent.asks.seconds, agent.asks.tokens)}"
     return f": {_short(agent.why)}" if agent.why else ""
 
 

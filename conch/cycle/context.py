@@ -10,6 +10,7 @@ from pathlib import Path
 from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
 from conch.cycle.effects.meter import EffectMeter
+from conch.cycle.hosting.questions import OpenQuestion
 from conch.cycle.state.count import CycleCount
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
@@ -41,6 +42,9 @@ class AgentContext:
     """Measures what its acts bring about, where it has a home."""
     script: Callable[[], MaterialScript | None] | None = None
     """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
+
+    asks: Callable[[OpenQuestion | None], None] = lambda _: None
+    """Called when its mind is asked, and with None when it has replied or failed."""
 
     @property
     def bus(self) -> Bus:

@@ -12,6 +12,7 @@ from .protocol import ActReward as ActReward
 from .protocol import Completion as Completion
 from .protocol import Lesson as Lesson
 from .protocol import Mind as Mind
+from .protocol import MindWrapper as MindWrapper
 from .protocol import Prompt as Prompt
 from .protocol import PromptPart as PromptPart
 from .protocol import Purpose as Purpose
@@ -25,4 +26,3 @@ from .scripted import ScriptedMind as ScriptedMind
 from .scripted import ScriptLine as ScriptLine
 from .several import MindChain as MindChain
 from .several import StepMinds as StepMinds
-from .several import thinker_of as thinker_of

@@ -20,7 +20,8 @@ REFUSED = frozenset({400, 422})
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Fields that reasoning models of OpenAI take by another name."""
 OPTIONAL = ("max_tokens", "temperature", "stream_options", "stream", "system")
-"""Parts that a request can do without. Without `stream` the reply comes as a whole; `system` is the role of the system prompt, which then begins the question."""
+"""Parts that a request can do without. Without `stream` the reply comes as a whole; `system` is the role of the system
+prompt, which then begins the question."""
 
 _UNKNOWN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unrecognised|unexpected|not permitted|not allowed|forbidden|"

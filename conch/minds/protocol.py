@@ -227,3 +227,37 @@ class Mind(Protocol):
     async def close(self) -> None:
         """Save what was learnt and close connections. A second call does nothing."""
         ...
+
+
+class MindWrapper:
+    """A mind that passes all on to another one; a subclass changes how it is asked."""
+
+    def __init__(self, mind: Mind) -> None:
+        self.mind = mind
+
+    @property
+    def kind(self) -> str:
+        """The other's kind."""
+        return self.mind.kind
+
+    @property
+    def learns(self) -> bool:
+        """Whether the other one learns."""
+        return self.mind.learns
+
+    @property
+    def model(self) -> str:
+        """The other's model."""
+        return self.mind.model
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """The other's reply. Raises what it raises."""
+        return await self.mind.complete(prompt)
+
+    def learn(self, experience: ExperienceRecorded) -> None:
+        """Let the other one learn."""
+        self.mind.learn(experience)
+
+    async def close(self) -> None:
+        """Close the other one. A second call does nothing."""
+        await self.mind.close()

@@ -144,11 +144,3 @@ class StepMinds:
         """Close both. A second call does nothing."""
         await self.thinks.close()
         await self.decides.close()
-
-
-def thinker_of(mind: Mind) -> str:
-    """Kind and model of the mind that thinks, where that is another one than decides; else empty."""
-    if not isinstance(mind, StepMinds):
-        return ""
-    thinks, decides = ((one.kind, one.model) for one in (mind.thinks, mind.decides))
-    return " ".join(thinks) if thinks != decides else ""

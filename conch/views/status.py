@@ -89,6 +89,17 @@ class StatusGoal(View):
     """The best that its check has measured, 0..1."""
 
 
+class StatusQuestion(View):
+    """A question to its mind that an agent waits for."""
+
+    phase: str
+    """think, decide or reflect."""
+    seconds: float
+    """Since it was asked."""
+    tokens: int
+    """Tokens of the reply so far, by an estimate."""
+
+
 class AgentStatus(View):
     """The state of an agent. For an agent that is not running, and for one among several, fields are left out of the
     JSON."""
@@ -111,6 +122,10 @@ class AgentStatus(View):
     """Tokens used in the last hour."""
     policy: str | None = None
     """Digest of the acting policy."""
+    mind: str | None = None
+    """Kind and model of the mind that decides: of several, of the one that replied last."""
+    asks: StatusQuestion | None = None
+    """The question that it waits for; left out before it has been open for 2 s."""
     last_cycle: int | None = None
     """From the store, like `mean`; left out without one."""
     mean: float | None = None

@@ -123,8 +123,8 @@ class MindSettings(OneMindSettings):
         blocks = self.blocks()
         if len({one.model for one in blocks.values() if one.kind == "local"}) > 1:
             raise ValueError("a run serves one local model: give all minds of the kind local the same model")
-        if len({(one.model, one.reflex.epsilon, one.reflex.writes) for one in blocks.values() if _is_reflex(one)}) > 1:
-            raise ValueError("an agent has one reflex mind: give all minds of the kind reflex the same model and reflex")
+        if len({(one.model, one.reflex) for one in blocks.values() if one.kind == "reflex"}) > 1:
+            raise ValueError("an agent has one reflex mind: give all of the kind reflex the same model and reflex")
         if self.currency is None and (priced := [name for name, one in blocks.items() if one.price is not None]):
             raise ValueError(f"{priced[0]}.price needs mind.currency, the currency of the prices, such as EUR")
         return self
@@ -172,14 +172,10 @@ class MindSettings(OneMindSettings):
     @property
     def words(self) -> str:
         """The kinds of its minds for a person, such as `openai, else reflex`."""
-        said = self.deciding.kind
+        said: str = self.deciding.kind
         if self.thinking != self.deciding:
             said = f"{self.thinking.kind} to think, {said} to decide"
         return ", else ".join([said, *(one.kind for one in self.fallbacks)])
-
-
-def _is_reflex(one: OneMindSettings) -> bool:
-    return one.kind == "reflex"
 
 
 def _complete(own: Mapping[str, object], part: object) -> object:

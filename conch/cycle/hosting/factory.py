@@ -10,11 +10,12 @@ from typing import Protocol, Self
 
 from conch.bus import SharedSubscription
 from conch.config import Settings
-from conch.cycle.agent import Agent
+from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.meter import EffectMeter
+from conch.cycle.hosting.questions import OpenQuestions
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.model_retry import GIVE_UP_SECONDS
 from conch.cycle.prompts.budget import UNREAD_KINDS
@@ -71,6 +72,7 @@ class AgentFactory:
         self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus)
+        self._questions = OpenQuestions(child.report)
         self._shelf = FilePool()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
@@ -89,6 +91,7 @@ class AgentFactory:
 
     async def __aexit__(self, *_: object) -> None:
         await self._tasks.close()
+        self._questions.close()
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()
@@ -123,7 +126,8 @@ class AgentFactory:
 
     def _report(self, name: str, state: str, why: str) -> None:
         if why:
-            self._child.report(messages.AgentWaits(agent=name, state=state, why=why))
+            asks = state == "mind" and self._questions.is_open(name)
+            self._child.report(messages.AgentWaits(agent=name, state=state, why=why, asks=asks))
 
     def _body(
         self, settings: Settings, agentuid: str, workspace: Path, at: RecoveredAgent, begun: RunStart
@@ -134,9 +138,13 @@ class AgentFactory:
             decided = at.memory.decisions - begun.decisions
             writes = settings.mind.reflex.writes or self._is_ours(workspace)
             mind = self._given or self._made.make(
-                seed=settings.seed, memory=own / "reflex.npz", decided=decided, writes=writes
+                seed=settings.seed,
+                memory=own / "reflex.npz",
+                decided=decided,
+                writes=writes,
+                tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
-            if mind.kind not in UNREAD_KINDS:
+            if mind.kind not in UNREAD_KINDS or prompt_limits(settings.mind).is_read:
                 mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind
         notes = Notes(own / "notes.db", shelf=None if self._child.spec.alone else self._shelf)
@@ -154,6 +162,7 @@ class AgentFactory:
             values=self._values,
             agentuid=agentuid,
             tool_slots=self._tool_slots,
+            asks=self._questions.of(settings.agent),
             count=count,
             meter=self._meter(own, workspace, settings),
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),

@@ -140,7 +140,10 @@ from .walks import walk_shown as walk_shown
 from .weights import Weights as Weights
 from .weights import WeightsChanged as WeightsChanged
 from .weights import WeightSetRow as WeightSetRow
+from .words import amount_words as amount_words
+from .words import costs_words as costs_words
 from .words import decoding_words as decoding_words
+from .words import price_words as price_words
 from .words import range_words as range_words
 from .words import role_words as role_words
 from .words import share_words as share_words

@@ -21,7 +21,7 @@ from conch.consumer.plugins import builtin_names
 from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
-from conch.experience import ComponentStats, ExperienceReader, ExperienceSummary, store_path
+from conch.experience import ComponentStats, CostSummary, ExperienceReader, ExperienceSummary, store_path
 from conch.home import Home
 from conch.requests import ask
 from conch.rewards.watch import ActiveAlarm
@@ -227,6 +227,8 @@ class Status(View):
     """None: there is no store, and so none of what follows."""
     figures: ExperienceSummary | None
     """Over the last 100 cycles."""
+    cost: CostSummary | None
+    """Of the last 100 cycles."""
     components: tuple[ComponentStats, ...]
     last_cycle: int | None
     unscored: int
@@ -240,13 +242,16 @@ class StoreAnswer(TypedDict):
 
     store: StoreFigures | None
     figures: ExperienceSummary | None
+    cost: CostSummary | None
     components: tuple[ComponentStats, ...]
     last_cycle: int | None
     unscored: int
     needs: dict[str, float]
 
 
-_NO_STORE: Final = StoreAnswer(store=None, figures=None, components=(), last_cycle=None, unscored=0, needs={})
+_NO_STORE: Final = StoreAnswer(
+    store=None, figures=None, cost=None, components=(), last_cycle=None, unscored=0, needs={}
+)
 
 
 async def gather(
@@ -367,6 +372,7 @@ def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[Json
             came_late=store.retention.came_late(),
         ),
         "figures": store.charts.figures(agent, LAST),
+        "cost": store.charts.costs(agent, LAST),
         "components": tuple(store.charts.component_stats(agent, LAST)),
         "last_cycle": store.cycles.last_cycle(agent) if agent is not None else None,
         "unscored": store.cycles.pending(agent),

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
-from conch.cli.wait_line import waiting_words
 from conch.text import safe_text
-from conch.views import costs_words, signed
+from conch.views import costs_words, signed, waiting_words
 
 if TYPE_CHECKING:
     from conch.config import Settings

@@ -38,9 +38,3 @@ class WaitLine:
             self._shown = False
             sys.stdout.write(_CLEAR)
             sys.stdout.flush()
-
-
-def waiting_words(phase: str, seconds: float, tokens: int) -> str:
-    """What an agent waits for from its mind, for a person: `decide, 12 s, about 340 tokens so far`."""
-    so_far = f"about {tokens:,} tokens so far" if tokens else "no word so far"
-    return f"{phase}, {seconds:.0f} s, {so_far}"

@@ -50,6 +50,12 @@ _HELD = {
 }
 
 
+def waiting_words(phase: str, seconds: float, tokens: int) -> str:
+    """What an agent waits for from its mind, for a person: `decide, 12 s, about 340 tokens so far`."""
+    so_far = f"about {tokens:,} tokens so far" if tokens else "no word so far"
+    return f"{phase}, {seconds:.0f} s, {so_far}"
+
+
 def amount_words(amount: float, currency: str) -> str:
     """An amount for a person: two decimals, of less than 1 four significant digits."""
     if amount >= 1 or amount == 0:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from conch.bus import Bus
 from conch.cli.common import emit, say, tell, warn, wrapped
-from conch.cli.wait_line import WaitLine, waiting_words
+from conch.cli.wait_line import WaitLine
 from conch.log import get_logger
 from conch.text import safe_text
 
@@ -91,6 +91,8 @@ class RunOutput:
         if not self._wait_line.enabled:
             return
         others = f" (and {asked.agents - 1} more agents wait)" if asked.agents > 1 else ""
+        from conch.views import waiting_words
+
         words = waiting_words(asked.phase, asked.seconds, asked.tokens)
         self._write(self._wait_line.show, f"{asked.agent} waits for its mind: {words}{others}" if asked.agents else "")
 

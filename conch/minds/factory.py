@@ -71,7 +71,7 @@ class MindFactory:
         agent = _Agent(seed, memory, decided, writes)
         blocks = self._settings.blocks()
         minds = {name: self._one(name, settings, agent) for name, settings in blocks.items()}
-        fallbacks = [mind for name, mind in minds.items() if name.startswith("mind.fallbacks.")]
+        fallbacks = [mind for name, mind in minds.items() if name.startswith("mind.fallbacks[")]
         [decides, *thinks] = [
             self._with_fallbacks(mind, fallbacks, tell) for mind in list(minds.values())[: len(minds) - len(fallbacks)]
         ]

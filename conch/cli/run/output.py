@@ -180,7 +180,8 @@ class RunOutput:
         """Write; when the reader of stdout has closed it (`conch run | head`), the run ends in order. What a full disk
         does not take is lost, which is reported once."""
         try:
-            self._wait_line.clear()
+            if write != self._wait_line.show:
+                self._wait_line.clear()
             write(what)
         except BrokenPipeError:
             _discard(2 if write is warn else 1)

@@ -114,11 +114,11 @@ class MindSettings(OneMindSettings):
         for number, one in enumerate(self.fallbacks):
             if one.kind == "scripted":
                 raise ValueError(
-                    f"mind.fallbacks.{number} is a script, whose replies belong to cycles: name another kind"
+                    f"mind.fallbacks[{number}] is a script, whose replies belong to cycles: name another kind"
                 )
             if one in (self.thinking, self.deciding, *self.fallbacks[:number]):
                 raise ValueError(
-                    f"mind.fallbacks.{number} is asked already: name a key that differs, such as kind: reflex"
+                    f"mind.fallbacks[{number}] is asked already: name a key that differs, such as kind: reflex"
                 )
         blocks = self.blocks()
         if len({one.model for one in blocks.values() if one.kind == "local"}) > 1:
@@ -150,7 +150,7 @@ class MindSettings(OneMindSettings):
         found = {"mind" if self.decide is None else "mind.decide": self.deciding}
         if self.thinking != self.deciding:
             found["mind" if self.think is None else "mind.think"] = self.thinking
-        return found | {f"mind.fallbacks.{number}": one for number, one in enumerate(self.fallbacks)}
+        return found | {f"mind.fallbacks[{number}]": one for number, one in enumerate(self.fallbacks)}
 
     def of_kind(self, kind: str) -> OneMindSettings | None:
         """The first of the minds that are asked that is of this kind; None: there is none."""

@@ -82,11 +82,11 @@ class MindFactory:
         return StepMinds(thinks[0], decides)
 
     def _with_fallbacks(self, mind: Mind, fallbacks: list[Mind], tell: Callable[[str], None]) -> Mind:
-        if not fallbacks:
+        if not (others := [one for one in fallbacks if one is not mind]):
             return mind
         from conch.minds.several import MindChain
 
-        return MindChain([mind, *(one for one in fallbacks if one is not mind)], tell=tell)
+        return MindChain([mind, *others], tell=tell)
 
     def _one(self, name: str, settings: OneMindSettings, agent: _Agent) -> Mind:
         """One mind; settings that are equal, and those of the reflex mind, give the same."""

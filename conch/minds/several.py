@@ -44,6 +44,7 @@ class MindChain:
         self._places = [_Place(mind) for mind in minds]
         self._current = self._places[0]
         self._rest, self._clock, self._tell = rest, clock, tell
+        self.minds = tuple(minds)
         self.learns = any(mind.learns for mind in minds)
 
     @property
@@ -103,14 +104,14 @@ class MindChain:
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """Let each mind learn that does."""
-        for place in self._places:
-            if place.mind.learns:
-                place.mind.learn(experience)
+        for mind in self.minds:
+            if mind.learns:
+                mind.learn(experience)
 
     async def close(self) -> None:
         """Close all of them. A second call does nothing."""
-        for place in self._places:
-            await place.mind.close()
+        for mind in self.minds:
+            await mind.close()
 
 
 class StepMinds:

@@ -116,7 +116,7 @@ class MindSettings(OneMindSettings):
                 raise ValueError(
                     f"mind.fallbacks[{number}] is a script, whose replies belong to cycles: name another kind"
                 )
-            if one in (self.thinking, self.deciding, *self.fallbacks[:number]):
+            if one == self.thinking == self.deciding or one in self.fallbacks[:number]:
                 raise ValueError(
                     f"mind.fallbacks[{number}] is asked already: name a key that differs, such as kind: reflex"
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,7 +118,7 @@ def test_what_does_not_fit_is_one_sentence(refusal: Refusal, text: str, sentence
     assert "\n" not in said
 
 
-def test_a_script_of_any_part_may_not_lie_where_the_agent_writes(read: Read, tmp_path: Any) -> None:
+def test_a_script_of_any_part_may_not_lie_where_the_agent_writes(read: Read, tmp_path: Path) -> None:
     """Its path is absolute and looked at like that of `mind.script`."""
     script = tmp_path / "work" / "script.txt"
     settings = read(f"workspace: {tmp_path}/work\nmind: {{kind: reflex, decide: {{kind: scripted, script: {script}}}}}")

@@ -18,7 +18,7 @@ from conch.log import get_logger
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.processes.messages import MindAsked
+    from conch.processes import messages
     from conch_schemas import ExperienceRecorded, GoalReached, GoalSet
 
 log = get_logger(__name__)
@@ -86,7 +86,7 @@ class RunOutput:
             others = f" and {len(agents) - 1} more" if len(agents) > 1 else ""
             self.warn(f"{agents[0]}{others}: {state}: {why}")
 
-    def waits(self, asked: MindAsked) -> None:
+    def waits(self, asked: messages.MindAsked) -> None:
         """Renew the line of what is waited for from minds; with no agent that waits, it goes."""
         if not self._wait_line.enabled:
             return

@@ -469,12 +469,14 @@ class Agent:
 
 
 def prompt_limits(settings: MindSettings) -> PromptLimits:
-    """Limits that fit all of its minds that read a prompt; where none does, those of all."""
-    minds = list(settings.blocks().values())
-    reading = [one for one in minds if one.kind not in UNREAD_KINDS]
-    minds = reading or minds
-    most, budget = max(one.max_tokens for one in minds), min(map(prompt_budget, minds))
-    return PromptLimits(most, budget, bool(reading))
+    """Limits that fit the minds that think and decide, as far as they read a prompt, and the fallbacks whose context
+    window or budget is known."""
+    fallbacks = [one for one in settings.fallbacks if one.kind not in UNREAD_KINDS]
+    minds = [one for one in (settings.thinking, settings.deciding) if one.kind not in UNREAD_KINDS]
+    minds += [one for one in fallbacks if not minds or one.context_window or one.prompt_tokens]
+    is_read, minds = bool(minds), minds or [settings.deciding]
+    most = max(one.max_tokens for one in (*minds, *fallbacks))
+    return PromptLimits(most, min(map(prompt_budget, minds)), is_read)
 
 
 def _cut_messages(messages: tuple[PromptMessage, ...]) -> tuple[PromptMessage, ...]:

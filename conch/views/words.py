@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _LARGE, _ASTRONOMIC = 1e4, 1e12
 """Between these a limit of a range is written out, in groups of three digits."""
+_LEAST_AMOUNT = 1e-6
+"""Smaller amounts are not written out."""
 
 
 def role_words(part: Part) -> str:
@@ -57,10 +59,14 @@ def waiting_words(phase: str, seconds: float, tokens: int) -> str:
 
 
 def amount_words(amount: float, currency: str) -> str:
-    """An amount for a person: two decimals, of less than 1 four significant digits."""
+    """An amount for a person: two decimals, of less than 1 four significant digits, in at most 20 characters."""
+    if amount >= _ASTRONOMIC:
+        return f"{amount:.3g} {currency}"
     if amount >= 1 or amount == 0:
         return f"{amount:,.2f} {currency}"
-    return f"{amount:.{3 - floor(log10(amount))}f}".rstrip("0") + f" {currency}"
+    if amount < _LEAST_AMOUNT:
+        return f"less than {_LEAST_AMOUNT:.6f} {currency}"
+    return f"{amount:.{3 - floor(log10(amount))}f}".rstrip("0").rstrip(".") + f" {currency}"
 
 
 def price_words(cost: Cost | None, usage: Usage) -> str:
@@ -76,7 +82,7 @@ def costs_words(costs: CostSummary) -> str:
     if known and costs.unknown:
         return f"{known} in {costs.known} cycles, unknown of {costs.unknown} more"
     if costs.unknown:
-        return f"unknown of {costs.unknown} cycles (mind.price says what tokens cost, where the endpoint counts them)"
+        return f"unknown of {costs.unknown} cycles (mind.price says what a token costs)"
     return f"{known} in {costs.known} cycles" if known else ""
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conch.config import MindSettings
+from conch.cycle.agent import prompt_limits
 from conch.cycle.hosting import questions
 from conch.cycle.hosting.questions import OpenQuestion, OpenQuestions
 from conch.errors import ModelError
@@ -169,3 +171,23 @@ async def test_a_mind_that_replies_at_once_is_no_report(monkeypatch: pytest.Monk
 
     assert told == []
     waiting.close()
+
+
+@pytest.mark.parametrize(
+    ("mind", "budget", "is_read"),
+    [
+        ({}, 512, False),
+        ({"kind": "openai"}, 8000, True),
+        ({"kind": "openai", "fallbacks": [{"kind": "reflex"}]}, 8000, True),
+        ({"kind": "openai", "fallbacks": [{"kind": "local"}]}, 8000, True),
+        ({"kind": "openai", "fallbacks": [{"model": "small", "prompt_tokens": 900}]}, 900, True),
+        ({"kind": "openai", "decide": {"model": "small", "prompt_tokens": 900}}, 900, True),
+        ({"fallbacks": [{"kind": "openai"}]}, 8000, True),
+        ({"think": {"kind": "openai"}}, 8000, True),
+    ],
+)
+def test_a_prompt_fits_the_minds_that_are_known_to_be_small(mind: dict[str, Any], budget: int, is_read: bool) -> None:
+    """A fallback of unknown size makes no prompt shorter; a mind that reads nothing sets no limit for one that does."""
+    limits = prompt_limits(MindSettings.model_validate(mind))
+
+    assert (limits.budget, limits.is_read) == (budget, is_read)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import MindSettings, OneMindSettings, Settings
+from conch.config import read as read_settings
 from conch.errors import UsageError
 from conch.home import Home
 from conch.trusted import refuse_writable
@@ -125,3 +126,19 @@ def test_a_script_of_any_part_may_not_lie_where_the_agent_writes(read: Read, tmp
 
     with pytest.raises(UsageError, match=r"mind\.decide\.script"):
         refuse_writable(Home(tmp_path / "home"), settings, None, [])
+
+
+def test_what_a_part_took_has_the_place_where_it_stands(home: Home) -> None:
+    """A key of `mind.think` that the file does not name comes from that of `mind`, of another kind it is a default."""
+    home.config_file.parent.mkdir(parents=True, exist_ok=True)
+    home.config_file.write_text(
+        "mind:\n  kind: openai\n  timeout: 7\n  think:\n    model: small\n  decide: {kind: reflex}\n"
+    )
+
+    origins = read_settings(None, home, {}).origins()
+
+    def places(*keys: str) -> list[str]:
+        return [origins[key].rpartition(" ")[2] for key in keys]
+
+    assert places("mind.think.kind", "mind.think.timeout", "mind.think.model") == ["2", "3", "5"]
+    assert places("mind.think.temperature", "mind.decide.timeout", "mind.decide.kind") == ["default", "default", "6"]

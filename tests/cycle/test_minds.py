@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conch.config import MindSettings
+from conch.cycle import model_retry
 from conch.cycle.agent import prompt_limits
 from conch.cycle.hosting import questions
 from conch.cycle.hosting.questions import OpenQuestion, OpenQuestions
@@ -97,6 +98,18 @@ async def test_a_cycle_costs_what_its_thought_and_decision_cost(life: Life) -> N
     assert [fact.cost for fact in life.facts(CycleReflected)] == [None, eur(0.125)]
 
 
+async def test_a_cycle_of_two_currencies_has_no_known_cost(life: Life) -> None:
+    """The settings were changed between its thought and its decision, while the agent was down: no sum is made up."""
+    priced(life, 0.25, 0.5)
+    life.configured(mind={"currency": "EUR"})
+    await life.crash(1, 2, stored=True)
+    life.configured(mind={"currency": "USD"})
+    await life.run(1)
+
+    [thought], [decided], [act] = life.facts(ThoughtFormed), life.facts(ActionDecided), life.facts(ActionTaken)
+    assert (thought.cost.currency, decided.cost.currency, act.cost) == ("EUR", "USD", None)
+
+
 async def test_without_a_currency_no_cost_is_known(life: Life) -> None:
     """Not even that of a mind that says one: an amount of no currency is no amount."""
     priced(life, 1.0, 1.0)
@@ -112,6 +125,7 @@ async def test_the_status_tells_the_question_that_is_waited_for(
     """Which step asks, for how long, how much has come; a question of a moment is not told, nor that a mind is silent
     whose words are coming."""
     monkeypatch.setattr(questions, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(model_retry, "SILENT_SECONDS", 0.01)
     seen: list[Any] = []
     usual = life.mind.complete
 
@@ -132,6 +146,7 @@ async def test_the_status_tells_the_question_that_is_waited_for(
     assert (status["asks"]["phase"], status["asks"]["tokens"]) == ("decide", 10)
     assert status["asks"]["seconds"] >= 0.05
     assert status["mind"] == "fake fake-1"
+    assert "mind" not in [state for state, _ in life.said]
 
 
 def question(seconds: float, characters: int = 0) -> OpenQuestion:

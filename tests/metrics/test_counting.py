@@ -129,7 +129,8 @@ def test_costs_are_summed_per_agent_and_model_once(board: Board) -> None:
     assert board.value("conch_llm_cost_total", agent="echo", model="qwen", currency="EUR") == 1.75
     assert board.labels("conch_llm_cost_total", "model") == {"qwen"}
     assert board.value("conch_llm_unpriced_replies_total", agent="echo", model="other") == 1
-    assert board.labels("conch_llm_unpriced_replies_total", "model") == {"other"}
+    assert board.value("conch_llm_unpriced_replies_total", agent="echo", model="qwen") == 0
+    assert board.labels("conch_llm_unpriced_replies_total", "model") == {"qwen", "other"}
 
 
 def test_tokens_are_counted_per_model_and_direction_once(board: Board) -> None:

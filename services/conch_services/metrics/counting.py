@@ -218,8 +218,7 @@ class EventCounter:
         model = self._models(event.model)
         self._to.tokens(model, "input").inc(min(usage.input_tokens, MOST_TOKENS))
         self._to.tokens(model, "output").inc(min(usage.output_tokens, MOST_TOKENS))
-        if event.cost is None:
-            self._to.unpriced(self._agents(event.agent), model).inc()
+        self._to.unpriced(self._agents(event.agent), model).inc(event.cost is None)
         self._charge(event)
 
     def _charge(self, event: ThoughtFormed | ActionDecided | CycleReflected) -> None:

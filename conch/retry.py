@@ -51,6 +51,8 @@ BUS_DURABLE = Backoff((0.02, 0.1, 0.5))
 """A durable consumer that could not be created for a file that was just removed; an error after these waits."""
 MODEL_REQUEST = Backoff.doubling(0.5, 30.0, (0.5, 1.0))
 """A request to the mind's endpoint, while the fault may pass by itself."""
+MIND_REST = Backoff.doubling(15.0, 300.0)
+"""A mind that failed while a fallback answers: it is asked again after this wait."""
 MODEL = Backoff.doubling(2.0, 60.0, (0.75, 1.0))
 """A mind that gave no reply, asked once more by its agent, which reports that it waits."""
 JUDGE_REQUEST = Backoff.doubling(0.5, 8.0, (0.5, 1.0))

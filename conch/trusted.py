@@ -86,7 +86,7 @@ def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[
     """The files that are read, with a name for each."""
     bus, edge = settings.bus, settings.edge
     named = {
-        "mind.script": settings.mind.script,
+        **{f"{name}.script": one.script for name, one in settings.mind.blocks().items()},
         "values.file": settings.values.file,
         "bus.server": bus.server if bus.server is not None and os.sep in bus.server else None,
         "bus.nkey": bus.nkey,

@@ -11,7 +11,7 @@ from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.experience import removed_words
 from conch.text import safe_text
-from conch.views import action_words, decoding_words, scored_words, signed, total_ms, urgent_need
+from conch.views import action_words, decoding_words, price_words, scored_words, signed, total_ms, urgent_need
 from conch_schemas import ActionTaken, ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
@@ -121,6 +121,9 @@ def _decision(experience: ExperienceRecorded) -> Iterator[str]:
     yield from (f"  {name:<8} {_flat(str(value))}" for name, value in action.args.items())
     if experience.decoding is not None:
         yield f"  decoded  {_flat(decoding_words(experience.decoding))}"
+    if price := price_words(experience.cost, experience.usage):
+        usage = experience.usage
+        yield f"  tokens   {usage.input_tokens:,} in, {usage.output_tokens:,} out: {_flat(price)}"
 
 
 def _outcome(experience: ExperienceRecorded) -> Iterator[str]:

@@ -182,7 +182,7 @@ async def _tested(settings: Settings, file: Path) -> ModelTest:
     prompts = [_question(number, REPLY_TOKENS) for number in range(2)]
     with _place() as place:
         async with running_engine(settings, place, file) as engine:
-            async with MindFactory(minded(settings, file, engine.address).mind) as minds:
+            async with MindFactory(minded(settings, file, engine.address).mind.alone()) as minds:
                 mind = minds.make(seed=0, memory=place)
                 first = await mind.complete(prompts[0])
                 reply = await mind.complete(prompts[1])  # the engine has read this prompt: what is left is the writing

@@ -13,7 +13,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.text import safe_text
-from conch.views import signed
+from conch.views import costs_words, signed, waiting_words
 
 if TYPE_CHECKING:
     from conch.config import Settings
@@ -26,6 +26,8 @@ SHOWN = 5
 INCOMPLETE = "incomplete (a part has not come in its time)"
 WIDTH = 64
 """Characters of a free text."""
+COST_WIDTH = 120
+"""The same of the costs' sentence."""
 LABEL = 13
 """Characters that the labels take."""
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
@@ -109,6 +111,8 @@ def _agents(found: Status) -> Iterator[str]:
 
 
 def _why(agent: AgentStatus) -> str:
+    if agent.asks is not None:
+        return f", waits for its mind: {waiting_words(agent.asks.phase, agent.asks.seconds, agent.asks.tokens)}"
     return f": {_short(agent.why)}" if agent.why else ""
 
 
@@ -143,6 +147,8 @@ def _rewards(found: Status) -> Iterator[str]:
     means = [f"{_short(component)} {signed(mean, 2)}" for component, mean in paid if mean is not None]
     yield "  mean       " + "  ".join(means)
     yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures.outcomes.items())
+    if found.cost is not None and (cost := costs_words(found.cost)):
+        yield f"  cost       {_short(cost, COST_WIDTH)}"
     yield from _alarms(found.alarms or ())
 
 
@@ -261,6 +267,6 @@ class _StatusSection:
         return [*lines, f"{'':<{LABEL}}and {self._left_out} more{self._where}"] if self._left_out else lines
 
 
-def _short(text: str) -> str:
+def _short(text: str, width: int = WIDTH) -> str:
     flat = safe_text(str(text), one_line=True)
-    return flat if len(flat) <= WIDTH else flat[: WIDTH - 1] + "…"
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

@@ -38,6 +38,8 @@ from .model import MindSettings as MindSettings
 from .model import NeedEventSettings as NeedEventSettings
 from .model import NeedSettings as NeedSettings
 from .model import NeedsSettings as NeedsSettings
+from .model import OneMindSettings as OneMindSettings
+from .model import PriceSettings as PriceSettings
 from .model import RewardSettings as RewardSettings
 from .model import RewardWeightSettings as RewardWeightSettings
 from .model import Settings as Settings

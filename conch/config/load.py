@@ -18,7 +18,7 @@ from conch.config.environment import read_environment, read_standard
 from conch.config.explain import explain
 from conch.config.model import Settings
 from conch.config.model.section import SettingsSection
-from conch.config.source import SettingsLayer, dotted, leaves, merged
+from conch.config.source import KeyPath, SettingsLayer, dotted, leaves, merged
 from conch.config.yaml_file import read_file
 from conch.home import Home
 
@@ -34,11 +34,18 @@ class LoadedSettings:
     """The weakest first."""
 
     def origins(self) -> dict[str, str]:
-        """Key -> the place of its effective value, or `default`."""
-        return {
-            dotted(path): next((s.places[path] for s in reversed(self.sources) if path in s.places), "default")
-            for path, _ in leaves(self.settings.model_dump(mode="json"))
-        }
+        """Key -> the place of its effective value, or `default`. What a part of the mind took from `mind` has the place
+        there."""
+        values = dict(leaves(self.settings.model_dump(mode="json")))
+        return {dotted(path): self._place(path) or self._taken(path, values) or "default" for path in values}
+
+    def _place(self, path: KeyPath) -> str | None:
+        return next((source.places[path] for source in reversed(self.sources) if path in source.places), None)
+
+    def _taken(self, path: KeyPath, values: Mapping[KeyPath, object]) -> str | None:
+        whole = ("mind", *path[2:])
+        is_part = path[:2] in (("mind", "think"), ("mind", "decide"))
+        return self._place(whole) if is_part and values[path] == values.get(whole) else None
 
 
 def load(file: Path | None, home: Home, overrides: Mapping[str, object]) -> Settings:
@@ -88,7 +95,7 @@ def _anchored(settings: Settings, file: Path) -> Settings:
 
     changed: dict[str, object] = {
         "workspace": _absolute(settings.workspace),
-        "mind": _with_absolute(settings.mind, "script"),
+        "mind": settings.mind.each(lambda one: {"script": _absolute(one.script)}),
         "bus": _with_absolute(settings.bus, "nkey", "credentials").model_copy(
             update={
                 "tls": _with_absolute(settings.bus.tls, "ca", "certificate", "key"),

@@ -12,7 +12,7 @@ from conch.cycle.state.effects import touched
 from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.text import cut
 from conch.tools import Toolbox, ToolContext
-from conch_schemas import Action, GoalCheck, Outcome, OutcomeStatus, Usage
+from conch_schemas import Action, Cost, GoalCheck, Outcome, OutcomeStatus, Usage
 
 THOUGHT_SHOWN = 2000
 """Most characters of the thought in `action.taken`."""
@@ -101,6 +101,7 @@ def taken(
         "model": decided.model,
         "decoding": decided.decoding,
         "usage": _sum(thought.usage, decided.usage),
+        "cost": _total(thought.cost, decided.cost),
         "ms": {"think": thought.ms, "ground": ground_ms, "decide": decided.ms, "act": result.ms},
     }
 
@@ -113,3 +114,10 @@ def _sum(one: Usage, other: Usage) -> Usage:
     return Usage(
         input_tokens=one.input_tokens + other.input_tokens, output_tokens=one.output_tokens + other.output_tokens
     )
+
+
+def _total(one: Cost | None, other: Cost | None) -> Cost | None:
+    """Both together; None where one is unknown, or the currency was changed between."""
+    if one is None or other is None or one.currency != other.currency:
+        return None
+    return Cost(amount=one.amount + other.amount, currency=one.currency)

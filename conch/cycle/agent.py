@@ -7,16 +7,15 @@ far the cycle came: after a thought without a decision, the agent decides; an in
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
 from conch.bus import ReceivedEvent
+from conch.config import MindSettings
 from conch.cycle.act import ActionResult, act, cut_short, runs, taken
 from conch.cycle.context import AgentContext
 from conch.cycle.control import AgentReport, Control, StoppedError
@@ -25,9 +24,11 @@ from conch.cycle.effects.meter import TakenAct
 from conch.cycle.goals import GoalBaseline, runs_program
 from conch.cycle.ground import ground
 from conch.cycle.hosting.material import MaterialSupply
+from conch.cycle.hosting.questions import WatchedMind
 from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
+from conch.cycle.policy import ActingPolicy
 from conch.cycle.prompts.budget import UNREAD_KINDS, prompt_budget
 from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thinking
 from conch.cycle.publish import AgentPublisher
@@ -47,6 +48,7 @@ from conch_schemas import (
     ActionDecided,
     ActionTaken,
     ContextUse,
+    Cost,
     CycleReflected,
     ExperienceRecorded,
     GoalReached,
@@ -60,6 +62,9 @@ from conch_schemas import (
     action_id,
     trace_of,
 )
+
+if TYPE_CHECKING:
+    from conch.engine import TokenCounter
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -82,21 +87,19 @@ class Agent:
         control: Control,
         cycle_schedule: Schedule | None = None,
     ) -> None:
-        settings, mind, registry = agent_context.settings, agent_context.mind, agent_context.toolbox.registry
+        settings, registry = agent_context.settings, agent_context.toolbox.registry
         self.name, self.control = settings.agent, control
         self._agent_context, self._at, self._registry = agent_context, recovered, registry
-        is_read = settings.mind.kind not in UNREAD_KINDS
-        self._limits = PromptLimits(
-            settings.mind.max_tokens, prompt_budget(settings.mind), is_read, agent_context.tokens
-        )
+        self._mind = WatchedMind(agent_context.mind, agent_context.asks)
+        self._limits = prompt_limits(settings.mind, agent_context.tokens)
         self._system = system_prompt(
             self.name, registry, agent_context.values, self._limits.budget, is_brief=self._limits.is_brief
         )
-        self.policy = _digest(mind.kind, mind.model, self._system, agent_context.values.digest)
+        self._policy = ActingPolicy(agent_context.mind, settings.mind, self._system, agent_context.values.digest)
         self._facts = AgentPublisher(
             agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
         )
-        self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour)
+        self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour, self._mind_is_heard)
         self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
         self.people_inbox = Inbox(self._facts, recovered)
@@ -141,10 +144,15 @@ class Agent:
         """The agent's present memory."""
         return self._at.memory
 
+    @property
+    def policy(self) -> str:
+        """Digest of the acting policy."""
+        return self._policy.digest
+
     def status(self) -> AgentReport:
         """The agent's state in a few figures, as JSON."""
-        memory = self.memory
-        return {
+        memory, question = self.memory, self._mind.open
+        report: AgentReport = {
             "agent": self.name,
             "state": self.control.state,
             "why": (self._patience.waits if self.control.state == "mind" else "") or self.control.why,
@@ -158,7 +166,12 @@ class Agent:
             "waiting_count": len(memory.waiting),
             "tokens_in_hour": memory.tokens_in_hour(time.time()),
             "policy": self.policy,
+            "mind": self._policy.mind,
         }
+        if question is not None and question.is_long:
+            tokens = question.progress.tokens
+            report["asks"] = {"phase": question.phase, "seconds": question.seconds, "tokens": tokens}
+        return report
 
     def next_prompt(self) -> Prompt:
         """The prompt that the mind would be asked with now: for a decision where there is a thought, or where none is
@@ -190,16 +203,16 @@ class Agent:
 
     async def _announce(self) -> None:
         """Publish the policy's digest with its content, and set the home's goals."""
-        mind = self._agent_context.mind
-        if self.memory.policy != self.policy:
-            # The position tells this policy event from earlier ones of the same policy.
-            key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
-            stands = {"mind": mind.kind, "model": mind.model, "system_prompt": self._system}
-            values = self._agent_context.values.digest
-            await self._facts.publish(self._facts.outside(PolicySet, key, **stands, values=values))
+        await self._announce_policy()
         for goal in self._agent_context.settings.goals:
             if goal.id not in self.memory.known_goals:
                 await self.people_inbox.set_goal(goal, by="home")
+
+    async def _announce_policy(self) -> None:
+        if self.memory.policy != self.policy:
+            # The position tells this policy event from earlier ones of the same policy.
+            key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
+            await self._facts.publish(self._facts.outside(PolicySet, key, **self._policy.content()))
 
     # -- the steps of a cycle ----------------------------------------------------------------------------------------
 
@@ -261,6 +274,7 @@ class Agent:
                 usage=reply.usage,
                 model=reply.model,
                 ms=reply.ms,
+                cost=self._cost(reply.cost),
             )
         )
         if self._agent_context.count is not None:
@@ -309,6 +323,7 @@ class Agent:
                 finish_reason=reply.finish_reason,
                 ms=reply.ms,
                 decoding=decision.decoding,
+                cost=self._cost(reply.cost),
             )
         )
 
@@ -344,7 +359,7 @@ class Agent:
             meter.forget_workspace()
             return None
         answered = (one.text for one in self.memory.waiting if one.id == result.outcome.answered)
-        tokens, window = decided.usage.input_tokens, settings.mind.context_window
+        tokens, window = decided.usage.input_tokens, settings.mind.deciding.context_window
         return meter.effect(
             TakenAct(
                 cycle=number,
@@ -380,7 +395,7 @@ class Agent:
         found = ReflectionResult()
         if due(number, settings.cycle.reflect_every) and not self._limits.is_brief:
             situation = self._observer.observation(self.memory, number).situation
-            asked = reflect(self._agent_context.mind, self._system, situation, self._limits)
+            asked = reflect(self._mind, self._system, situation, self._limits)
             try:
                 found = await self._patience.once(asked)
             except (ModelError, StoppedError) as error:  # the action is done: the cycle ends without a reflection
@@ -394,6 +409,8 @@ class Agent:
                 sleep=settings.cycle.interval,
                 usage=found.usage,
                 ms=found.ms,
+                cost=self._cost(found.price),
+                model=found.model,
             )
         )
 
@@ -437,18 +454,35 @@ class Agent:
 
         async def ask() -> tuple[T, Observation]:
             observation = self._observer.observation(self.memory, number)
-            mind = self._agent_context.mind
-            return await step(mind, self._system, observation.situation, self._limits), observation
+            return await step(self._mind, self._system, observation.situation, self._limits), observation
 
-        return await self._patience.answer(ask)
+        answer = await self._patience.answer(ask)
+        if self._policy.follow():
+            self._facts.policy = self.policy
+            await self._announce_policy()
+        return answer
+
+    def _mind_is_heard(self) -> bool:
+        return self._mind.open is not None and self._mind.open.progress.characters > 0
+
+    def _cost(self, price: float | None) -> Cost | None:
+        currency = self._agent_context.settings.mind.currency
+        return None if price is None or currency is None else Cost(amount=price, currency=currency)
 
     def _bind(self, number: int) -> None:
         action = action_id(self._agent_context.agentuid, number)
         structlog.contextvars.bind_contextvars(agent_id=self.name, action_id=action, trace_id=trace_of(action))
 
 
-def _digest(*parts: str) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+def prompt_limits(settings: MindSettings, tokens: TokenCounter | None = None) -> PromptLimits:
+    """Limits that fit the minds that think and decide, as far as they read a prompt, and the fallbacks whose context
+    window or budget is known. `tokens` counts for them; None: the estimate does."""
+    fallbacks = [one for one in settings.fallbacks if one.kind not in UNREAD_KINDS]
+    minds = [one for one in (settings.thinking, settings.deciding) if one.kind not in UNREAD_KINDS]
+    minds += [one for one in fallbacks if not minds or one.context_window or one.prompt_tokens]
+    is_read, minds = bool(minds), minds or [settings.deciding]
+    most = max(one.max_tokens for one in (*minds, *fallbacks))
+    return PromptLimits(most, min(map(prompt_budget, minds)), is_read, tokens)
 
 
 def _cut_messages(messages: tuple[PromptMessage, ...]) -> tuple[PromptMessage, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
 from conch.cycle.effects.meter import EffectMeter
+from conch.cycle.hosting.questions import OpenQuestion
 from conch.cycle.state.count import CycleCount
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
@@ -47,6 +48,9 @@ class AgentContext:
     """Counts a prompt's tokens as its model does, where the model's endpoint can."""
     script: Callable[[], MaterialScript | None] | None = None
     """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
+
+    asks: Callable[[OpenQuestion | None], None] = lambda _: None
+    """Called when its mind is asked, and with None when it has replied or failed."""
 
     @property
     def bus(self) -> Bus:

@@ -25,6 +25,17 @@ class GoalReport(TypedDict):
     """The best that its check has measured, 0..1; None: it was not checked yet."""
 
 
+class OpenQuestionReport(TypedDict):
+    """What an agent waits for from its mind, in its report."""
+
+    phase: str
+    """think, decide or reflect."""
+    seconds: float
+    """Since it was asked."""
+    tokens: int
+    """Tokens of the reply so far, by an estimate."""
+
+
 class AgentReport(TypedDict):
     """What an agent replies about its state; the figures of its memory are left out where it has not begun."""
 
@@ -44,6 +55,10 @@ class AgentReport(TypedDict):
     """Tokens used in the last hour."""
     policy: NotRequired[str]
     """Digest of the acting policy."""
+    mind: NotRequired[str]
+    """Kind and model of the mind that decides: of several, of the one that replied last."""
+    asks: NotRequired[OpenQuestionReport]
+    """The open question to its mind; left out before it has been open for 2 s."""
 
 
 class Control:

@@ -26,10 +26,12 @@ SILENT_SECONDS = 2.0
 
 
 class ModelRetry:
-    """Retries and waits of one agent. `limit`: tokens that it may use in an hour; None: any number."""
+    """Retries and waits of one agent."""
 
-    def __init__(self, control: Control, limit: int | None) -> None:
-        self._control, self._limit = control, limit
+    def __init__(self, control: Control, limit: int | None, heard: Callable[[], bool] = lambda: False) -> None:
+        """`limit`: tokens that it may use in an hour; None: any number. `heard`: whether a part of the open reply has
+        come: then the mind is not said to be silent."""
+        self._control, self._limit, self._heard = control, limit, heard
         self._spoke = False
         self._slowest = 0.0
         """Seconds of the slowest reply."""
@@ -78,6 +80,8 @@ class ModelRetry:
         return "" if self._asked is None or not self._silent else _no_reply_for(monotonic() - self._asked)
 
     def _say_silent(self, seconds: float) -> None:
+        if self._heard():
+            return
         self._silent = True
         self._control.trouble("mind", _no_reply_for(seconds))
 

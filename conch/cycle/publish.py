@@ -35,7 +35,7 @@ RETURNED = 100
 
 
 class AgentPublisher:
-    """Publishes the events of one agent. `at` is its memory, updated as events are stored."""
+    """Publishes the events of one agent, under `policy`. `at` is its memory, updated as events are stored."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AgentPublisher:
         policy: str,
     ) -> None:
         self._shared_events, self._bus, self.agent, self.agentuid = shared_events, shared_events.bus, agent, agentuid
-        self._at, self._policy = at, policy
+        self._at, self.policy = at, policy
         self._publish_watch = PublishWatch(shared_events, control)
         self._said: set[str] = set()
         """Ids of published events that have not come back from the reader yet."""
@@ -57,7 +57,7 @@ class AgentPublisher:
         """An event of a cycle, one of its kind. `policy`: the one that acted, where it is not the present one."""
         action = action_id(self.agentuid, number)
         identity = cycle_event_id(action, kind)
-        return kind(**self._envelope(number, action, identity), policy=policy or self._policy, **data)
+        return kind(**self._envelope(number, action, identity), policy=policy or self.policy, **data)
 
     def after(self, cause: Event, kind: type[E], index: int = 0, **data: Any) -> E:
         """An event that follows from an event of a cycle, of the same policy."""
@@ -71,7 +71,7 @@ class AgentPublisher:
         """An event of no cycle; `key` tells it from others of its kind."""
         identity = str(uuid5(UUID(self.agentuid), f"{kind.TYPE}/{key}"))
         return kind(
-            id=identity, source=source_of(self.agent, self.agentuid), agent=self.agent, policy=self._policy, **data
+            id=identity, source=source_of(self.agent, self.agentuid), agent=self.agent, policy=self.policy, **data
         )
 
     async def publish(self, event: Event) -> None:

@@ -18,6 +18,9 @@ class ReflectionResult:
     text: str = ""
     usage: Usage = field(default_factory=Usage)
     ms: float = 0.0
+    model: str = ""
+    price: float | None = None
+    """In `mind.currency`; None: unknown."""
 
 
 def due(cycle: int, every: int) -> bool:
@@ -29,4 +32,5 @@ async def reflect(mind: Mind, system: str, situation: Situation, limits: PromptL
     """A reflection. Raises ModelError when the mind gives none."""
     began = time.perf_counter()
     completion = await mind.complete(await counted_prompt("reflect", system, situation, limits))
-    return ReflectionResult(completion.text.strip(), completion.usage, (time.perf_counter() - began) * 1000)
+    ms = (time.perf_counter() - began) * 1000
+    return ReflectionResult(completion.text.strip(), completion.usage, ms, completion.model, completion.cost)

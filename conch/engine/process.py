@@ -58,7 +58,8 @@ def _serve(spec: messages.EngineStart, own_log: Path) -> Any:
     params.model_alias = {spec.model.stem}
     params.hostnames, params.port, params.api_keys = ["127.0.0.1"], spec.port, [spec.key]
     params.n_parallel = spec.slots
-    params.n_ctx = (spec.settings.mind.context_window or CONTEXT) * spec.slots
+    local = spec.settings.mind.of_kind("local")
+    params.n_ctx = ((local.context_window if local is not None else None) or CONTEXT) * spec.slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _processors()
     params.ui = False
     params.verbosity = 1  # errors

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from conch.bus import Access
-from conch.config import Settings
+from conch.config import OneMindSettings, Settings
 from conch.errors import ConchError
 from conch.processes import GRACE_SECONDS, ChildProcess, ChildRecord, first_fatal, messages
 from conch.tasks import background
@@ -105,15 +105,14 @@ def engine_start(
 
 
 def minded(settings: Settings, model: Path, address: EngineAddress) -> Settings:
-    """The settings of an agent's process: its mind asks the engine, which has begun.
+    """The settings of an agent's process: its minds of the kind local ask the engine, which has begun.
 
     Without a temperature in the settings it is TEMPERATURE.
     """
-    update: dict[str, object] = {
-        "base_url": f"{address.url}/v1",
-        "api_key": SecretStr(address.key),
-        "model": model.stem,
-    }
-    if "temperature" not in settings.mind.model_fields_set:
-        update["temperature"] = TEMPERATURE
-    return settings.model_copy(update={"mind": settings.mind.model_copy(update=update)})
+    update = {"base_url": f"{address.url}/v1", "api_key": SecretStr(address.key), "model": model.stem}
+
+    def asking(one: OneMindSettings) -> dict[str, object]:
+        cooler = {} if "temperature" in one.model_fields_set else {"temperature": TEMPERATURE}
+        return update | cooler if one.kind == "local" else {}
+
+    return settings.model_copy(update={"mind": settings.mind.each(asking)})

@@ -3,6 +3,7 @@
 from .assemble import precedence as precedence
 from .location import store_path as store_path
 from .models import ComponentStats as ComponentStats
+from .models import CostSummary as CostSummary
 from .models import CycleCounts as CycleCounts
 from .models import CycleFilter as CycleFilter
 from .models import ExperiencePoint as ExperiencePoint

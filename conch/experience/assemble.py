@@ -257,6 +257,7 @@ def assemble(
         terminal=act.terminal,
         skills_on_offer=0 if act.effect is None else act.effect.skills_on_offer,
         decoding=act.decoding,
+        cost=act.cost,
     )
 
 

@@ -110,6 +110,18 @@ class ExperienceSummary:
 
 
 @dataclass(frozen=True)
+class CostSummary:
+    """What the last cycles cost, thought and decision."""
+
+    amounts: dict[str, float]
+    """Currency -> sum over the cycles whose cost is known."""
+    known: int
+    """Cycles whose cost is known."""
+    unknown: int
+    """Cycles that used tokens and whose cost is not known: the tokens were not counted, or had no price."""
+
+
+@dataclass(frozen=True)
 class PendingActs:
     """What holds up the recording of acts."""
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from conch.experience.models import (
     ComponentStats,
+    CostSummary,
     CycleCounts,
     CycleFilter,
     ExperiencePoint,
@@ -180,6 +181,10 @@ class ChartReader(Protocol):
 
     def figures(self, agent: str | None = None, last: int = 100) -> ExperienceSummary:
         """The last experiences of an agent, or of all agents (None), in a few numbers."""
+        ...
+
+    def costs(self, agent: str | None = None, last: int = 100) -> CostSummary:
+        """What the last cycles of an agent, or of all agents (None), cost; of removed ones that is not known."""
         ...
 
 

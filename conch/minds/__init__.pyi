@@ -15,10 +15,12 @@ from .protocol import ActReward as ActReward
 from .protocol import Completion as Completion
 from .protocol import Lesson as Lesson
 from .protocol import Mind as Mind
+from .protocol import MindWrapper as MindWrapper
 from .protocol import Prompt as Prompt
 from .protocol import PromptPart as PromptPart
 from .protocol import Purpose as Purpose
 from .protocol import RecentOutcome as RecentOutcome
+from .protocol import ReplyProgress as ReplyProgress
 from .protocol import RewardLine as RewardLine
 from .protocol import ScriptEnded as ScriptEnded
 from .protocol import SensorValue as SensorValue
@@ -26,3 +28,5 @@ from .protocol import Situation as Situation
 from .protocol import TokenSource as TokenSource
 from .scripted import ScriptedMind as ScriptedMind
 from .scripted import ScriptLine as ScriptLine
+from .several import MindChain as MindChain
+from .several import StepMinds as StepMinds

@@ -19,8 +19,9 @@ REFUSED = frozenset({400, 422})
 """Statuses of an endpoint that does not take a part of the request."""
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Fields that reasoning models of OpenAI take by another name."""
-OPTIONAL = ("max_tokens", "temperature", "stream_options", "system")
-"""Parts that a request can do without; `system` is the role of the system prompt, which then begins the question."""
+OPTIONAL = ("max_tokens", "temperature", "stream_options", "stream", "system")
+"""Parts that a request can do without. Without `stream` the reply comes as a whole; `system` is the role of the system
+prompt, which then begins the question."""
 
 _UNKNOWN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unrecognised|unexpected|not permitted|not allowed|forbidden|"
@@ -34,7 +35,8 @@ _NAMED = {
     "system": re.compile(
         r"messages\[0\]\.role|\bsystem (?:role|messages?)\b|\brole\b[^.]{0,40}\bsystem\b", re.IGNORECASE
     ),
-    **{field: re.compile(rf"(?<![\w-]){field}(?![\w-])") for field in OPTIONAL if field != "system"},
+    "stream": re.compile(r"(?<![\w-])stream(?:ing|ed)?(?![\w-])", re.IGNORECASE),
+    **{field: re.compile(rf"(?<![\w-]){field}(?![\w-])") for field in OPTIONAL if field not in ("system", "stream")},
 }
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _OPENED_BEFORE = re.compile(r"(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
@@ -52,6 +54,8 @@ class RequestForm:
     def body(self, request: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The request in this form: refused fields left out, or under their other name."""
         found: dict[str, JsonValue] = {}
+        if "stream" in self.refused:  # its options have no meaning without it
+            request = {name: value for name, value in request.items() if name != "stream_options"}
         for name, value in request.items():
             if name not in self.refused:
                 found[name] = value

@@ -96,6 +96,8 @@ class StreamedReply:
     """Characters of reasoning that came beside the reply."""
     counted: bool = False
     """Whether the endpoint counted the tokens."""
+    cached: int = 0
+    """Tokens of the prompt that the endpoint had in its cache, where it says so."""
     logprob: float | None = None
     """Sum of the log probabilities of its tokens, where the endpoint reports them."""
 
@@ -109,6 +111,7 @@ class StreamedReply:
         if chunk.get("usage"):
             counts = chunk["usage"]
             self.counted = bool(counts.get("prompt_tokens"))
+            self.cached = max(0, int((counts.get("prompt_tokens_details") or {}).get("cached_tokens") or 0))
             self.usage = Usage(
                 input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0
             )
@@ -202,8 +205,8 @@ class ChatEndpoint:
         self.where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
         """The address, without secrets."""
 
-    async def once(self, body: bytes, heard: Callable[[], None] = lambda: None) -> StreamedReply:
-        """The complete reply to one request. `heard` is called with every part of it.
+    async def once(self, body: bytes, heard: Callable[[int], None] = lambda _: None) -> StreamedReply:
+        """The complete reply to one request. `heard` is called with every part of it, and the characters so far.
 
         Raises TransientError for a temporary failure, ModelError for all others.
         """
@@ -241,13 +244,13 @@ class ChatEndpoint:
         advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
         raise ModelError(f"{sentence} ({advice})", fatal=status < 500, status=status, detail=self._without_key(body))
 
-    async def _read(self, response: httpx2.Response, heard: Callable[[], None]) -> StreamedReply:
+    async def _read(self, response: httpx2.Response, heard: Callable[[int], None]) -> StreamedReply:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         reply = StreamedReply()
         if kind == "text/event-stream":
             async for data in _data(response, self.where):
-                heard()
                 self._take(reply, data, "delta")
+                heard(reply.size + reply.reasoned)
         elif kind == "application/json":  # the endpoint does not support streaming
             self._take(reply, await _some(response, MAX_BODY), "message")
         else:

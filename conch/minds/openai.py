@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pydantic import JsonValue
 
 from conch.actions import parse
-from conch.config import MindSettings
+from conch.config import OneMindSettings
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings
@@ -45,28 +45,30 @@ class OpenAIMind:
 
     def __init__(
         self,
-        settings: MindSettings,
+        settings: OneMindSettings,
         *,
         seed: int = 0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         line: ConnectionPool | None = None,
         first_word: float | None = None,
+        section: str = "mind",
         findings: ConstraintFindings | None = None,
     ) -> None:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
         shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
-        replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts.
-        `findings`: which constraint endpoints take, shared with other minds; None: this mind has its own."""
+        replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts. `section`: the
+        key of these settings, for error messages. `findings`: which constraint endpoints take, shared with other minds;
+        None: this mind has its own."""
         self._settings, self.kind = settings, settings.kind
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self._sampler = Sampler(settings, seed=seed)
         self._sleep = sleep
-        self._first_word = first_word
+        self._first_word, self._section = first_word, section
         self._estimates = False
         self._extra = own_fields(settings.extra)
-        self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
-        self.constraint = ConstraintSearch(settings, self._endpoint.where, findings or ConstraintFindings())
+        self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section=section)
+        self.constraint = ConstraintSearch(settings, self._endpoint.where, findings or ConstraintFindings(), section)
         """What its decisions are held to."""
 
     @property
@@ -91,6 +93,7 @@ class OpenAIMind:
             ms=(time.monotonic() - started) * 1000,
             constrained=held,
             decoding=sampling.decoding(reply, self.model, held=held),
+            cost=self._cost(reply),
         )
 
     async def form(self, prompt: Prompt) -> ConstraintForm | None:
@@ -147,7 +150,7 @@ class OpenAIMind:
             on = f" on {reply.reasoned + len(reasoning)} characters of reasoning" if reply.reasoned or reasoning else ""
             raise ModelError(
                 f"{self._endpoint.where} used up its {self._most(prompt)} tokens{on} before the reply began: "
-                "raise mind.max_tokens"
+                f"raise {self._section}.max_tokens"
             )
         return without_fence(said) if prompt.purpose == "decide" else said
 
@@ -161,6 +164,12 @@ class OpenAIMind:
         asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
         return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
 
+    def _cost(self, reply: StreamedReply) -> float | None:
+        """The price of the reply; None where prices or tokens are unknown."""
+        if self._settings.price is None or not reply.counted:
+            return None
+        return self._settings.price.of(reply.usage.input_tokens, reply.usage.output_tokens, reply.cached)
+
     async def _in_time(self, prompt: Prompt, sampling: Sampling) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
         deadline = began + timeout
@@ -169,7 +178,9 @@ class OpenAIMind:
         try:
             async with asyncio.timeout_at(first) as limit:
 
-                def heard() -> None:
+                def heard(characters: int) -> None:
+                    if prompt.progress is not None:
+                        prompt.progress.characters = characters
                     if not limit.expired():  # the deadline neither expired nor is about to
                         limit.reschedule(deadline)
 
@@ -208,7 +219,7 @@ class OpenAIMind:
         request |= self._extra
         return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
 
-    async def _in_some_form(self, prompt: Prompt, sampling: Sampling, heard: Callable[[], None]) -> StreamedReply:
+    async def _in_some_form(self, prompt: Prompt, sampling: Sampling, heard: Callable[[int], None]) -> StreamedReply:
         """The reply to the request in the form that the endpoint is known to take, or in a plainer one that it takes: a
         part that it refuses by name is left out or renamed, and that is remembered once it has replied."""
         key = (self._endpoint.where, self.model)
@@ -228,7 +239,7 @@ class OpenAIMind:
                 return reply
 
     async def _persistently(
-        self, prompt: Prompt, sampling: Sampling, deadline: float, last: list[str], heard: Callable[[], None]
+        self, prompt: Prompt, sampling: Sampling, deadline: float, last: list[str], heard: Callable[[int], None]
     ) -> StreamedReply:
         failures = 0  # for which the endpoint did not say how long to wait
         loop = asyncio.get_running_loop()
@@ -239,7 +250,7 @@ class OpenAIMind:
             except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:
-                    heard()
+                    heard(0)
                 wait = failure.after
                 if wait is None:
                     failures += 1

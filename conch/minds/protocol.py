@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from conch.actions import Registry
+from conch.text import BYTES_PER_TOKEN
 from conch_schemas import Action, Claim, Decoding, ExperienceRecorded, Goal, PromptMessage, Usage
 
 Purpose = Literal["think", "decide", "reflect"]
@@ -137,6 +138,19 @@ class PromptPart:
     """Entries that are in it in part."""
 
 
+@dataclass
+class ReplyProgress:
+    """How far a reply has come; the mind that gives it keeps it up to date."""
+
+    characters: int = 0
+    """Characters of the reply and its reasoning so far."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the reply so far, by the estimate."""
+        return -(-self.characters // BYTES_PER_TOKEN)
+
+
 @dataclass(frozen=True)
 class Prompt:
     """A question to a mind."""
@@ -154,6 +168,8 @@ class Prompt:
     """What counted the tokens of its parts."""
     registry: Registry | None = None
     """The tools whose calls the reply may be held to; None: any text is a reply."""
+    progress: ReplyProgress | None = field(default=None, compare=False)
+    """Where the mind notes how far its reply has come; None: that is not asked for."""
 
     @property
     def tokens(self) -> int:
@@ -175,6 +191,8 @@ class Completion:
     """Whether the decoding was held to a constraint: a grammar, a JSON schema or a call of a tool."""
     decoding: Decoding | None = None
     """What the mind knows of the decoding; None: nothing beyond the other fields."""
+    cost: float | None = None
+    """Price of the measured tokens, in `mind.currency`; None: unknown."""
 
 
 class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error
@@ -184,10 +202,15 @@ class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error
 class Mind(Protocol):
     """A source of thoughts and decisions. One mind serves one agent; calls do not overlap."""
 
-    kind: str
-    """reflex, openai, local, scripted."""
-    learns: bool
-    """Whether it learns from experiences; without it, `learn` is never called."""
+    @property
+    def kind(self) -> str:
+        """reflex, openai, local, scripted."""
+        ...
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from experiences; without it, `learn` is never called."""
+        ...
 
     @property
     def model(self) -> str:
@@ -208,3 +231,37 @@ class Mind(Protocol):
     async def close(self) -> None:
         """Save what was learnt and close connections. A second call does nothing."""
         ...
+
+
+class MindWrapper:
+    """A mind that passes all on to another one; a subclass changes how it is asked."""
+
+    def __init__(self, mind: Mind) -> None:
+        self.mind = mind
+
+    @property
+    def kind(self) -> str:
+        """The other's kind."""
+        return self.mind.kind
+
+    @property
+    def learns(self) -> bool:
+        """Whether the other one learns."""
+        return self.mind.learns
+
+    @property
+    def model(self) -> str:
+        """The other's model."""
+        return self.mind.model
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """The other's reply. Raises what it raises."""
+        return await self.mind.complete(prompt)
+
+    def learn(self, experience: ExperienceRecorded) -> None:
+        """Let the other one learn."""
+        self.mind.learn(experience)
+
+    async def close(self) -> None:
+        """Close the other one. A second call does nothing."""
+        await self.mind.close()

@@ -87,7 +87,7 @@ class ReflexMind:
         text, propensity = self._text(prompt)
         ms = (time.perf_counter() - started) * 1000
         decoding = Decoding(engine=self.kind, model=self._model, propensity=propensity)
-        return Completion(text=text, finish_reason="stop", usage=Usage(), model=self._model, ms=ms, decoding=decoding)
+        return Completion(text, "stop", Usage(), self._model, ms, decoding=decoding, cost=0.0)
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """Correct the estimated value of that cycle's decision, however late.

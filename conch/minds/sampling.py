@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from conch.actions import Registry
-from conch.config import MindSettings
+from conch.config import OneMindSettings
 from conch.minds.constraint.form import ConstraintForm, RequestFields
 from conch.minds.endpoint import StreamedReply
 from conch.minds.protocol import Prompt
@@ -52,7 +52,7 @@ class Sampling:
 class Sampler:
     """Decides how each reply of one agent is decoded. The same agent, cycle and question: the same fields."""
 
-    def __init__(self, settings: MindSettings, *, seed: int) -> None:
+    def __init__(self, settings: OneMindSettings, *, seed: int) -> None:
         self._settings, self._seed = settings, seed
         self._local = settings.kind == "local"
 

@@ -82,7 +82,7 @@ class ScriptedMind:
     async def complete(self, prompt: Prompt) -> Completion:
         """The next line's thought or reply. Raises ScriptEnded on *think* and *decide* after the last reply."""
         return Completion(
-            text=self._text(prompt.purpose), finish_reason="stop", usage=Usage(), model=self._model, ms=0.0
+            text=self._text(prompt.purpose), finish_reason="stop", usage=Usage(), model=self._model, ms=0.0, cost=0.0
         )
 
     def _text(self, purpose: str) -> str:

@@ -185,6 +185,23 @@ class AgentWaits(PipeMessage):
     agent: str
     state: str
     why: str
+    asks: bool = False
+    """Whether the agent has an open question to its mind, which `MindAsked` reports as well."""
+
+
+class MindAsked(PipeMessage):
+    """Agents of the process wait for their minds: the one that has waited longest, at most once a second."""
+
+    kind: Literal["mind_asked"] = "mind_asked"
+    agent: str
+    phase: str
+    """think, decide or reflect."""
+    seconds: float
+    """Since the question was asked."""
+    tokens: int
+    """Tokens of the reply so far, by an estimate."""
+    agents: int
+    """Agents of the process that wait; 0: none waits any longer, and the other fields are empty."""
 
 
 class MetricsServed(PipeMessage):
@@ -272,7 +289,9 @@ ConsumerReport = (
     | ConsumerDown
 )
 """The reports of a process's consumers, by `ServiceContext.report`."""
-Report = Heartbeat | WorkDone | ChildFailed | AgentBegun | AgentFailed | AgentWaits | EngineServed | ConsumerReport
+AgentReports = AgentBegun | AgentFailed | AgentWaits | MindAsked
+"""The reports of the agents' process."""
+Report = Heartbeat | WorkDone | ChildFailed | AgentReports | EngineServed | ConsumerReport
 """The messages that a child writes to its stdout."""
 _REPORTS: TypeAdapter[Report] = TypeAdapter(
     Annotated[Report, Field(discriminator="kind")], config=ConfigDict(defer_build=True)

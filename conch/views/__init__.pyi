@@ -110,6 +110,7 @@ from .status import AlarmRow as AlarmRow
 from .status import ProcessRow as ProcessRow
 from .status import Status as Status
 from .status import StatusGoal as StatusGoal
+from .status import StatusQuestion as StatusQuestion
 from .status import StoreAnswer as StoreAnswer
 from .status import gather as gather
 from .tools import Bench as Bench
@@ -141,7 +142,11 @@ from .walks import walk_shown as walk_shown
 from .weights import Weights as Weights
 from .weights import WeightsChanged as WeightsChanged
 from .weights import WeightSetRow as WeightSetRow
+from .words import amount_words as amount_words
+from .words import costs_words as costs_words
 from .words import decoding_words as decoding_words
+from .words import price_words as price_words
 from .words import range_words as range_words
 from .words import role_words as role_words
 from .words import share_words as share_words
+from .words import waiting_words as waiting_words

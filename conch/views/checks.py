@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from conch.bus import Access, access_to
-from conch.config import MindSettings, Settings, ToolSettings, masked
+from conch.config import OneMindSettings, Settings, ToolSettings, masked
 from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
 from conch.consumer.operations import listen
 from conch.cycle.state.count import cycles_begun
@@ -227,35 +227,35 @@ def rules() -> DoctorFinding:
     )
 
 
-async def mind(settings: MindSettings) -> DoctorFinding:
-    """Whether the model's endpoint answers."""
+async def mind(settings: OneMindSettings, key: str = "mind") -> DoctorFinding:
+    """Whether the model's endpoint answers. `key`: of these settings."""
     if settings.kind == "openai":
-        return await _endpoint(settings)
+        return await _endpoint(settings, key)
     if settings.kind == "local":
-        return await asyncio.to_thread(_local, settings)
+        return await asyncio.to_thread(_local, settings, key)
     if settings.kind == "reflex":
-        return DoctorFinding("mind", "ok", "reflex, the embedded one: needs no endpoint")
-    return _script(settings)
+        return DoctorFinding(key, "ok", "reflex, the embedded one: needs no endpoint")
+    return _script(settings, key)
 
 
-def _local(settings: MindSettings) -> DoctorFinding:
+def _local(settings: OneMindSettings, key: str) -> DoctorFinding:
     from conch.engine import checked
 
     try:
-        return DoctorFinding("mind", "ok", f"local, from {checked(settings.model)} (conch model test tries it)")
+        return DoctorFinding(key, "ok", f"local, from {checked(settings.model)} (conch model test tries it)")
     except ConfigError as error:
-        return DoctorFinding("mind", "problem", str(error), "a run is refused until that is mended")
+        return DoctorFinding(key, "problem", str(error), "a run is refused until that is mended")
 
 
-def _script(settings: MindSettings) -> DoctorFinding:
+def _script(settings: OneMindSettings, key: str) -> DoctorFinding:
     if settings.script is None:
-        return DoctorFinding("mind", "warning", "scripted, without a script", "set mind.script, or give --script")
+        return DoctorFinding(key, "warning", "scripted, without a script", f"set {key}.script, or give --script")
     if not Path(settings.script).is_file():
-        return DoctorFinding("script", "problem", f"there is no file {settings.script}", "set mind.script")
-    return DoctorFinding("mind", "ok", f"scripted, from {settings.script}")
+        return DoctorFinding("script", "problem", f"there is no file {settings.script}", f"set {key}.script")
+    return DoctorFinding(key, "ok", f"scripted, from {settings.script}")
 
 
-async def _endpoint(settings: MindSettings) -> DoctorFinding:
+async def _endpoint(settings: OneMindSettings, key: str) -> DoctorFinding:
     import httpx2
 
     from conch.minds import direct
@@ -269,23 +269,23 @@ async def _endpoint(settings: MindSettings) -> DoctorFinding:
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         # An error's text may hold the request, and that the key.
         why = f"{shown} cannot be reached ({type(error).__name__})"
-        return DoctorFinding("mind", "problem", why, "start the endpoint, or correct mind.base_url")
-    return _answered(settings, response.status_code, f"{shown}/models answered {response.status_code}", response)
+        return DoctorFinding(key, "problem", why, f"start the endpoint, or correct {key}.base_url")
+    return _answered(settings, key, response.status_code, f"{shown}/models answered {response.status_code}", response)
 
 
-def _answered(settings: MindSettings, status: int, says: str, response: Any) -> DoctorFinding:
+def _answered(settings: OneMindSettings, key: str, status: int, says: str, response: Any) -> DoctorFinding:
     if status in (401, 403):
-        return DoctorFinding("mind", "problem", says, "the key is not accepted: check mind.api_key")
+        return DoctorFinding(key, "problem", says, f"the key is not accepted: check {key}.api_key")
     if status >= 500:
-        return DoctorFinding("mind", "problem", says, "the endpoint is there but not well: look at its log")
+        return DoctorFinding(key, "problem", says, "the endpoint is there but not well: look at its log")
     if status != 200:
-        return DoctorFinding("mind", "warning", says, "it may still take completions; check mind.base_url (up to /v1)")
+        return DoctorFinding(key, "warning", says, f"it may still take completions; check {key}.base_url (up to /v1)")
     names = _models(response)
     if names and settings.model not in names:
         return DoctorFinding(
-            "mind", "warning", f"{says}, {settings.model} is not among its models", f"it has {_some(names)}"
+            key, "warning", f"{says}, {settings.model} is not among its models", f"it has {_some(names)}"
         )
-    return DoctorFinding("mind", "ok", says)
+    return DoctorFinding(key, "ok", says)
 
 
 def _models(response: Any) -> list[str]:
@@ -363,7 +363,7 @@ async def everything(settings: Settings, of: Home) -> list[DoctorFinding]:
         await asyncio.to_thread(sandbox, settings.tools),
         await asyncio.to_thread(workspace, of, settings),
         await asyncio.to_thread(rules),
-        await mind(settings.mind),
+        *[await mind(one, name) for name, one in settings.mind.blocks().items()],
         await asyncio.to_thread(values, settings.values),
         *await asyncio.to_thread(judges, of, settings),
         await asyncio.to_thread(metrics_port, of, settings.metrics),

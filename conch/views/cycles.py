@@ -14,6 +14,7 @@ from conch.views.marks import Compliance
 from conch_schemas import (
     Action,
     Claim,
+    Cost,
     Decoding,
     ExperienceRecorded,
     GoalCheck,
@@ -84,6 +85,8 @@ class WholeCycle(CycleRow):
     reflection: str
     model: str
     usage: Usage
+    cost: Cost | None
+    """Price of the thought and the decision; None where it is not known."""
     decoding: Decoding | None
     """How the reply was decoded; None where it is not known."""
     trace_id: str | None
@@ -129,6 +132,7 @@ def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> WholeCyc
         reflection=experience.reflection,
         model=experience.model,
         usage=experience.usage,
+        cost=experience.cost,
         decoding=experience.decoding,
         trace_id=trace_id(experience.traceparent),
         outcome_detail=experience.outcome,

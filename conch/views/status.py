@@ -21,7 +21,7 @@ from conch.consumer.plugins import builtin_names
 from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
-from conch.experience import ComponentStats, ExperienceReader, ExperienceSummary, store_path
+from conch.experience import ComponentStats, CostSummary, ExperienceReader, ExperienceSummary, store_path
 from conch.home import Home
 from conch.requests import ask
 from conch.rewards.watch import ActiveAlarm
@@ -89,6 +89,17 @@ class StatusGoal(View):
     """The best that its check has measured, 0..1."""
 
 
+class StatusQuestion(View):
+    """A question to its mind that an agent waits for."""
+
+    phase: str
+    """think, decide or reflect."""
+    seconds: float
+    """Since it was asked."""
+    tokens: int
+    """Tokens of the reply so far, by an estimate."""
+
+
 class AgentStatus(View):
     """The state of an agent. For an agent that is not running, and for one among several, fields are left out of the
     JSON."""
@@ -111,6 +122,10 @@ class AgentStatus(View):
     """Tokens used in the last hour."""
     policy: str | None = None
     """Digest of the acting policy."""
+    mind: str | None = None
+    """Kind and model of the mind that decides: of several, of the one that replied last."""
+    asks: StatusQuestion | None = None
+    """The question that it waits for; left out before it has been open for 2 s."""
     last_cycle: int | None = None
     """From the store, like `mean`; left out without one."""
     mean: float | None = None
@@ -212,6 +227,8 @@ class Status(View):
     """None: there is no store, and so none of what follows."""
     figures: ExperienceSummary | None
     """Over the last 100 cycles."""
+    cost: CostSummary | None
+    """Of the last 100 cycles."""
     components: tuple[ComponentStats, ...]
     last_cycle: int | None
     unscored: int
@@ -225,13 +242,16 @@ class StoreAnswer(TypedDict):
 
     store: StoreFigures | None
     figures: ExperienceSummary | None
+    cost: CostSummary | None
     components: tuple[ComponentStats, ...]
     last_cycle: int | None
     unscored: int
     needs: dict[str, float]
 
 
-_NO_STORE: Final = StoreAnswer(store=None, figures=None, components=(), last_cycle=None, unscored=0, needs={})
+_NO_STORE: Final = StoreAnswer(
+    store=None, figures=None, cost=None, components=(), last_cycle=None, unscored=0, needs={}
+)
 
 
 async def gather(
@@ -352,6 +372,7 @@ def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[Json
             came_late=store.retention.came_late(),
         ),
         "figures": store.charts.figures(agent, LAST),
+        "cost": store.charts.costs(agent, LAST),
         "components": tuple(store.charts.component_stats(agent, LAST)),
         "last_cycle": store.cycles.last_cycle(agent) if agent is not None else None,
         "unscored": store.cycles.pending(agent),

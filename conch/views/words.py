@@ -1,11 +1,19 @@
-"""In words: the role and the weight of a part of the weight set, and the decoding of a reply."""
+"""In words: the role and the weight of a part of the weight set, the decoding of a reply, and costs."""
 
 from __future__ import annotations
 
-from conch_schemas import Decoding, Part
+from math import floor, log10
+from typing import TYPE_CHECKING
+
+from conch_schemas import Cost, Decoding, Part, Usage
+
+if TYPE_CHECKING:
+    from conch.experience import CostSummary
 
 _LARGE, _ASTRONOMIC = 1e4, 1e12
 """Between these a limit of a range is written out, in groups of three digits."""
+_LEAST_AMOUNT = 1e-6
+"""Smaller amounts are not written out."""
 
 
 def role_words(part: Part) -> str:
@@ -42,6 +50,40 @@ _HELD = {
     "schema": "held to a JSON schema",
     "tools": "as a call of a declared tool",
 }
+
+
+def waiting_words(phase: str, seconds: float, tokens: int) -> str:
+    """What an agent waits for from its mind, for a person: `decide, 12 s, about 340 tokens so far`."""
+    so_far = f"about {tokens:,} tokens so far" if tokens else "no word so far"
+    return f"{phase}, {seconds:.0f} s, {so_far}"
+
+
+def amount_words(amount: float, currency: str) -> str:
+    """An amount for a person: two decimals, of less than 1 four significant digits, in at most 20 characters."""
+    if amount >= _ASTRONOMIC:
+        return f"{amount:.3g} {currency}"
+    if amount >= 1 or amount == 0:
+        return f"{amount:,.2f} {currency}"
+    if amount < _LEAST_AMOUNT:
+        return f"less than {_LEAST_AMOUNT:.6f} {currency}"
+    return f"{amount:.{3 - floor(log10(amount))}f}".rstrip("0").rstrip(".") + f" {currency}"
+
+
+def price_words(cost: Cost | None, usage: Usage) -> str:
+    """What a cycle cost; `cost unknown` where it used tokens whose price is not known, empty where it used none."""
+    if cost is not None:
+        return amount_words(cost.amount, cost.currency)
+    return "cost unknown" if usage.input_tokens or usage.output_tokens else ""
+
+
+def costs_words(costs: CostSummary) -> str:
+    """What several cycles cost, and of how many that is unknown; empty where none used tokens."""
+    known = " + ".join(amount_words(amount, currency) for currency, amount in costs.amounts.items())
+    if known and costs.unknown:
+        return f"{known} in {costs.known} cycles, unknown of {costs.unknown} more"
+    if costs.unknown:
+        return f"unknown of {costs.unknown} cycles (mind.price says what a token costs)"
+    return f"{known} in {costs.known} cycles" if known else ""
 
 
 def decoding_words(decoding: Decoding) -> str:

@@ -20,7 +20,7 @@ FIGURES: Final = "figures"
 """Kind of a verdict of which only the figures were published, because its words would have made it too large."""
 
 LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
-    event_type(ActionTaken): (("effect", None), ("goals.accepted", True), ("decoding", None)),
+    event_type(ActionTaken): (("effect", None), ("goals.accepted", True), ("decoding", None), ("cost", None)),
     event_type(NeedsChanged): (("beside", []),),
 }
 """Fields with their defaults, in the order in which they came, that a type of events gained after its first marks. A

@@ -109,6 +109,16 @@ AN_AGENT: Final = Board(
             (increase("conch_goals_reached_total", AGENT, "agent"), "{{agent}} goals"),
             (increase("conch_marks_total", AGENT, "agent"), "{{agent}} marks"),
         ),
+        graph(
+            "Cost",
+            "By the prices of the settings, in the time that is shown; none without them.",
+            (increase("conch_llm_cost_total", AGENT, "agent", "model", "currency"), "{{agent}} {{model}} {{currency}}"),
+        ),
+        graph(
+            "Replies without a price",
+            "Thoughts and decisions that used tokens, in the time that is shown: their cost is in no sum.",
+            (increase("conch_llm_unpriced_replies_total", AGENT, "agent", "model"), "{{agent}} {{model}}"),
+        ),
     ),
 )
 

@@ -3,6 +3,7 @@
 from conch_schemas.action import (
     Action,
     Claim,
+    Cost,
     Cut,
     Effect,
     GoalCheck,
@@ -85,6 +86,7 @@ __all__ = [
     "ConsumerFailed",
     "ContextUse",
     "ContractViolationError",
+    "Cost",
     "Cut",
     "CycleReflected",
     "Decoding",

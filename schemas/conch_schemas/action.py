@@ -102,6 +102,14 @@ class Usage(Value):
     output_tokens: int = Field(default=0, ge=0)
 
 
+class Cost(Value):
+    """What an endpoint charges for its replies: the measured tokens by the prices of `mind.price`."""
+
+    amount: float = Field(ge=0)
+    currency: str
+    """As `mind.currency` names it."""
+
+
 class PromptMessage(Value):
     """One message of the mind's prompt."""
 

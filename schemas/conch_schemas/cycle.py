@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from conch_schemas.action import Action, Claim, Cut, GoalCheck, Outcome, PromptMessage, Unit, Usage
+from conch_schemas.action import Action, Claim, Cost, Cut, GoalCheck, Outcome, PromptMessage, Unit, Usage
 from conch_schemas.decoding import Decoding
 from conch_schemas.effect import MeasuredEffect
 from conch_schemas.envelope import Event
@@ -27,6 +27,8 @@ class PolicySet(Event):
     """Digest of the decoding constraint (a grammar), or None."""
     values: str = ""
     """Digest of the values file in force, or empty."""
+    thinks: str = ""
+    """Kind and model of the mind that thinks, where another one decides; else empty."""
 
 
 class ThoughtFormed(Event):
@@ -42,6 +44,8 @@ class ThoughtFormed(Event):
     usage: Usage = Usage()
     model: str
     ms: float = Field(ge=0)
+    cost: Cost | None = None
+    """Price of the tokens; None: not known, as tokens were not counted or there is no price."""
 
 
 class ThoughtGrounded(Event):
@@ -81,6 +85,8 @@ class ActionDecided(Event):
     ms: float = Field(ge=0)
     decoding: Decoding | None = None
     """How the reply was decoded; None: recorded by a version that did not say it."""
+    cost: Cost | None = None
+    """Price of the tokens; None: not known, as tokens were not counted or there is no price."""
 
 
 class ActionTaken(Event):
@@ -117,6 +123,8 @@ class ActionTaken(Event):
     """What the act brought about, as the agent measured it; None: not measured (an older version, another agent)."""
     decoding: Decoding | None = None
     """How the reply was decoded; None: recorded by a version that did not say it."""
+    cost: Cost | None = None
+    """Price of the thought and the decision; None: not known, as tokens were not counted or there is no price."""
 
     @property
     def place(self) -> tuple[int, int]:
@@ -136,3 +144,7 @@ class CycleReflected(Event):
     usage: Usage = Usage()
     """Tokens of the reflection."""
     ms: float = Field(ge=0)
+    cost: Cost | None = None
+    """Price of the reflection; None: not known, as tokens were not counted or there is no price."""
+    model: str = ""
+    """The model that reflected; empty: none, or recorded by a version that did not say it."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from conch_schemas.action import Action, Claim, GoalCheck, Outcome, PromptMessage, Unit, Usage
+from conch_schemas.action import Action, Claim, Cost, GoalCheck, Outcome, PromptMessage, Unit, Usage
 from conch_schemas.decoding import Decoding
 from conch_schemas.envelope import Event, Value
 from conch_schemas.reward import PartRole, ScoreStatus
@@ -80,3 +80,5 @@ class ExperienceRecorded(Event):
     """Number of tool × operation pairs that the agent could choose from; 0: not known."""
     decoding: Decoding | None = None
     """How the reply was decoded; None: recorded by a version that did not say it."""
+    cost: Cost | None = None
+    """Price of the thought and the decision; None: not known, as tokens were not counted or there is no price."""

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from conch.cli.common import COLUMN_GAP, MIN_WIDTH, QUOTED, fitted, wrapped
-from conch.experience import SqliteReader
+from conch.experience import CostSummary, SqliteReader
 from conch.views.line import ACTION_WIDTH, action_words, cycle_line
-from conch.views.words import range_words
+from conch.views.words import amount_words, costs_words, range_words, waiting_words
 from conch_schemas import Action, ExperienceRecorded
 
 if TYPE_CHECKING:
@@ -124,3 +124,59 @@ def test_a_wrapped_line_loses_nothing_and_fits(line: str, width: int) -> None:
 def test_a_range_is_told_in_figures_that_one_reads(least: float, greatest: float, expected: str) -> None:
     """Small ones from end to end, a large one that is as wide to both sides as ±; none as long as its number."""
     assert range_words(least, greatest) == expected
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [
+        (0.0, "0.00 EUR"),
+        (12345.678, "12,345.68 EUR"),
+        (0.99999, "1 EUR"),
+        (0.5, "0.5 EUR"),
+        (0.00123456, "0.001235 EUR"),
+        (1e-9, "less than 0.000001 EUR"),
+        (1e300, "1e+300 EUR"),
+    ],
+)
+def test_an_amount_is_told_in_figures_that_one_reads(amount: float, expected: str) -> None:
+    """Large ones with two decimals, small ones with the digits that count, the smallest as less than a millionth."""
+    assert amount_words(amount, "EUR") == expected
+
+
+@given(st.floats(1e-6, 1e12, exclude_max=True))
+def test_a_shown_amount_is_close_to_the_true_one(amount: float) -> None:
+    """To a thousandth, or half a hundredth of a large one; never 0 for what costs something."""
+    shown = amount_words(amount, "EUR").removesuffix(" EUR")
+
+    assert float(shown.replace(",", "")) == pytest.approx(amount, rel=1e-3, abs=0.0051 if amount >= 1 else 0)
+    assert float(shown.replace(",", "")) > 0
+    assert len(shown) <= 20
+
+
+@pytest.mark.parametrize(
+    ("costs", "expected"),
+    [
+        (CostSummary({}, 0, 0), ""),
+        (CostSummary({"EUR": 0.5}, 3, 0), "0.5 EUR in 3 cycles"),
+        (CostSummary({"EUR": 0.5, "USD": 2}, 3, 4), "0.5 EUR + 2.00 USD in 3 cycles, unknown of 4 more"),
+        (
+            CostSummary({}, 0, 4),
+            "unknown of 4 cycles (mind.price says what tokens cost, where the endpoint counts them)",
+        ),
+    ],
+)
+def test_a_sum_of_costs_says_of_how_many_cycles_it_is_unknown(costs: CostSummary, expected: str) -> None:
+    """What is unknown is told, and is no part of the sum."""
+    assert costs_words(costs) == expected
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [
+        (("think", 2.4, 0), "think, 2 s, no word so far"),
+        (("decide", 61.0, 1234), "decide, 61 s, about 1,234 tokens so far"),
+    ],
+)
+def test_what_is_waited_for_is_told_with_how_far_it_has_come(waits: tuple[str, float, int], expected: str) -> None:
+    """Step, seconds, tokens."""
+    assert waiting_words(*waits) == expected

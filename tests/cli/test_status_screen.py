@@ -43,6 +43,7 @@ def everything(count: int = 9) -> dict[str, Any]:
             "count": 100, "mean_total": 0.25, "coverage": 0.5, "incomplete": 7,
             "outcomes": dict.fromkeys(("success", "error", "timeout", "blocked", "unknown", "none"), 20),
         },
+        "cost": {"amounts": {"EUR": 12.5}, "known": 90, "unknown": 10},
         "unscored": 3,
         "components": [
             ComponentStats(f"component-{n}", "test", "1", 0.1, 9, 9, 0.5, 0.5, 0.5, 0, 0, 1.0) for n in range(10)

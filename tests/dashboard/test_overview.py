@@ -13,6 +13,7 @@ from conch.views.line import signed
 from conch_schemas import (
     ActionTaken,
     AlarmRaised,
+    Cost,
     Event,
     FileCheck,
     GoalSet,
@@ -327,3 +328,17 @@ def messages(dashboard: Dashboard, count: int, since: int = 0) -> list[Event]:
         said = {"source": act.source, "agent": act.agent, "text": f"word <i>{number}</i>"}
         made.append(kind(id=consequence_id(act.id, "tell", str(number), kind), **said))
     return made
+
+
+async def test_costs_stand_on_the_overview_and_on_the_cycle(tab: Page, dashboard: Dashboard) -> None:
+    """Unknown where no tokens had a price; the sum once there is one, by itself, with how many are unknown."""
+    await tab.goto("./")
+    await expect(tab.locator("#cost")).to_have_text("cost unknown")
+
+    await dashboard.live(dashboard.life.cycle(cost=Cost(amount=0.01234, currency="EUR")))
+
+    await expect(tab.locator("#cost")).to_have_text(f"cost 0.01234 EUR, {CYCLES} unknown")
+    await tab.goto(f"./cycles/{CYCLES + 1}")
+    await expect(tab.locator("#price")).to_have_text("0.01234 EUR")
+    await tab.goto(f"./cycles/{CYCLES}")
+    await expect(tab.locator("#price")).to_have_text("cost unknown")

@@ -113,3 +113,40 @@ async def test_the_keys_of_a_page_are_told(tab: Page, path: str) -> None:
     await expect(box).to_be_hidden()
     await tab.locator("#keys").click()
     await expect(box).to_be_visible()
+
+
+async def test_a_reply_that_is_waited_for_is_told_with_how_far_it_has_come(tab: Page, dashboard: Dashboard) -> None:
+    """Step, seconds and tokens in the side bar, renewed each second without a reload; with the reply it goes."""
+    said: dict[str, object] = {"ok": True, "state": "running", "why": ""}
+    seconds = 3.0
+
+    async def answer(_subject: str, _data: bytes) -> bytes:
+        nonlocal seconds
+        seconds += 1.0
+        return json.dumps({**said, "asks": asks and {**asks, "seconds": seconds}}).encode()
+
+    asks: dict[str, object] | None = {"phase": "decide", "tokens": 1234}
+    async with dashboard.bus.serve(control_subject("echo", "*"), answer):
+        await tab.goto("./")
+        words = re.compile(r"^waits for its mind: decide, \d+ s, about 1,234 tokens so far$")
+        await expect(tab.locator("#state")).to_have_text(words)
+        first = await tab.locator("#state").text_content()
+        await expect(tab.locator("#state")).not_to_have_text(first or "", timeout=2500)
+        await expect(tab.locator("#state")).to_have_text(words)
+        await expect(tab.locator("#dot")).to_have_attribute("data-state", "live")
+        asks = {"phase": "<b>think</b>", "tokens": 0}
+        await expect(tab.locator("#state")).to_contain_text("waits for its mind: <b>think</b>, ")
+        await expect(tab.locator("#state")).to_contain_text("no word so far")
+        asks = None
+        await expect(tab.locator("#state")).to_have_text("live")
+
+
+@pytest.mark.parametrize("asks", [3, {}, {"phase": 1}, {"phase": "think", "seconds": "x", "tokens": 1}, []])
+async def test_an_agent_that_says_nonsense_of_its_question_waits_for_none(dashboard: Dashboard, asks: object) -> None:
+    """What it says is another process's word."""
+
+    async def answer(_subject: str, _data: bytes) -> bytes:
+        return json.dumps({"ok": True, "state": "running", "why": "", "asks": asks}).encode()
+
+    async with dashboard.bus.serve(control_subject("echo", "*"), answer):
+        assert (await dashboard.client.get("/state")).json() == {"state": "running", "why": "", "asks": ""}

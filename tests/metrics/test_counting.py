@@ -114,6 +114,25 @@ def test_an_act_that_a_crash_cut_short_has_no_time(board: Board) -> None:
     assert board.value("conch_phase_duration_seconds_count", phase="act") is None
 
 
+def test_costs_are_summed_per_agent_and_model_once(board: Board) -> None:
+    """Of thoughts, decisions and reflections, and not again from the act; a reply without a price is counted apart."""
+    tokens = {"input_tokens": 100, "output_tokens": 10}
+    board.count(
+        _thought(model="qwen", usage=tokens, cost={"amount": 0.25, "currency": "EUR"}),
+        _decided(model="qwen", usage=tokens, cost={"amount": 0.5, "currency": "EUR"}),
+        make_act(model="qwen", usage=tokens, cost={"amount": 0.75, "currency": "EUR"}),
+        make(CycleReflected, reflection="hm", sleep=0, ms=1.0, model="qwen", cost={"amount": 1, "currency": "EUR"}),
+        _thought(model="other", usage=tokens),
+        _thought(model="reflex"),
+    )
+
+    assert board.value("conch_llm_cost_total", agent="echo", model="qwen", currency="EUR") == 1.75
+    assert board.labels("conch_llm_cost_total", "model") == {"qwen"}
+    assert board.value("conch_llm_unpriced_replies_total", agent="echo", model="other") == 1
+    assert board.value("conch_llm_unpriced_replies_total", agent="echo", model="qwen") == 0
+    assert board.labels("conch_llm_unpriced_replies_total", "model") == {"qwen", "other"}
+
+
 def test_tokens_are_counted_per_model_and_direction_once(board: Board) -> None:
     """Of the thought and of the decision, and not again from the act, which repeats their sum."""
     board.count(

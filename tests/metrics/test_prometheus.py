@@ -56,6 +56,8 @@ SMALL = {
     "CONCH_REWARDS__DIVERSITY": "1",  # so that there is an alarm
     "CONCH_BUS__KEEP__DAYS": "1e-6",  # so that somebody holds up the trimming
     "CONCH_METRICS__PORT": "0",
+    "CONCH_MIND__PRICE": "{input: 1, output: 4}",
+    "CONCH_MIND__CURRENCY": "EUR",
     "CONCH_UI__ENABLED": "false",
 }
 OWN = ("__name__", "instance", "job")
@@ -74,6 +76,8 @@ PROMISED = {
     "conch_duplicates_total": {"consumer"},
     "conch_dead_letters_total": {"consumer"},
     "conch_llm_tokens_total": {"model", "type"},
+    "conch_llm_cost_total": {"agent", "model", "currency"},
+    "conch_llm_unpriced_replies_total": {"agent", "model"},
     "conch_last_cycle_timestamp_seconds": {"agent"},
     "conch_build_info": {"version"},
 }

@@ -62,6 +62,14 @@ def without_stream_options(body: dict[str, Any]) -> bytes:
     return FINE
 
 
+def without_streaming(body: dict[str, Any]) -> bytes:
+    """A server that gives replies as a whole alone, as some gateways in front of a model do."""
+    if body.get("stream"):
+        return refused("Streaming is not supported for this deployment")
+    choice = {"index": 0, "message": {"role": "assistant", "content": "DO_NOTHING: rest"}, "finish_reason": "stop"}
+    return whole(200, json.dumps({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}))
+
+
 async def asked(endpoint: Endpoint, prompts: list[Prompt], line: ConnectionPool | None = None, **settings: Any) -> Any:
     mind = endpoint.mind(line=line, **settings)
     try:
@@ -85,6 +93,7 @@ def dialect(endpoint: Endpoint, reply: Callable[[dict[str, Any]], bytes]) -> Non
         (reasoning_model, 3, PLAIN - {"max_tokens", "temperature"} | {"max_completion_tokens"}),
         (without_system_role, 2, PLAIN),
         (without_stream_options, 2, PLAIN - {"stream_options"}),
+        (without_streaming, 2, PLAIN - {"stream", "stream_options"}),
     ],
 )
 async def test_what_a_model_refuses_by_name_is_left_out_and_remembered(

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from conch.config import MindSettings
 from conch.errors import ConfigError, ModelError
-from conch.minds import Prompt
+from conch.minds import Prompt, ReplyProgress
 from conch.minds.endpoint import MAX_REPLY, MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
 from conch.minds.openai import OpenAIMind
 from tests.serving import listening
@@ -572,3 +572,112 @@ def test_no_retry_after_raises(value: str) -> None:
     seconds = retry_after(value, NOW)
 
     assert seconds is None or seconds >= 0
+
+
+PRICE = {"price": {"input": 2.0, "output": 8.0, "cached_input": 0.5}, "currency": "EUR"}
+
+
+def counted(prompt_tokens: object, completion_tokens: object, **more: object) -> bytes:
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, **more}
+    return head() + delta("DO_NOTHING: x", "stop") + event({"choices": [], "usage": usage}) + DONE
+
+
+@pytest.mark.parametrize(
+    ("answer", "cost"),
+    [
+        (counted(1_000_000, 500_000), 6.0),
+        (counted(1_000_000, 0, prompt_tokens_details={"cached_tokens": 400_000}), 1.4),
+        (counted(1_000_000, 0, prompt_tokens_details={"cached_tokens": 9_000_000}), 0.5),
+        (counted(1_000_000, 0, prompt_tokens_details={"cached_tokens": -5}), 2.0),
+        (counted(1_000_000, 0, prompt_tokens_details=None), 2.0),
+        (counted(None, None), None),
+        (head() + delta("DO_NOTHING: x", "stop") + DONE, None),
+    ],
+)
+async def test_only_tokens_that_the_endpoint_counted_have_a_price(
+    prompt: Asking, answer: bytes, cost: float | None
+) -> None:
+    """By the prices of a million tokens, less for the part that was in its cache; of estimated tokens none is known."""
+    async with serving(answer) as endpoint:
+        priced = await ask(endpoint, prompt(), **PRICE)
+        unpriced = await ask(endpoint, prompt())
+
+    assert priced.cost == (None if cost is None else pytest.approx(cost))
+    assert unpriced.cost is None
+
+
+async def test_a_reply_shows_how_far_it_has_come(prompt: Asking, until: Until) -> None:
+    """Its characters so far, reasoning among them, while the rest is waited for."""
+    progress, rest = ReplyProgress(), asyncio.Event()
+
+    async def slowly(writer: asyncio.StreamWriter) -> None:
+        thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm, let me"}}]}
+        writer.write(head() + event(thought) + delta("DO_NOTHING: "))
+        await writer.drain()
+        await rest.wait()
+        writer.write(delta("rest", "stop") + DONE)
+
+    async with serving(slowly) as endpoint:
+        asking = asyncio.ensure_future(ask(endpoint, replace(prompt(), progress=progress)))
+        await until(lambda: progress.characters == 22)
+        assert progress.tokens == 8
+        rest.set()
+        assert (await asking).text == "DO_NOTHING: rest"
+
+    assert progress.characters == 26
+
+
+async def test_a_hundred_thousand_tokens_one_by_one_are_a_reply(prompt: Asking) -> None:
+    """Each in an event of its own, within the limits of characters and bytes."""
+    tokens = 100_000
+    stream = head() + delta("DO_NOTHING: ") + delta("abcd ") * tokens + delta("", "stop") + USAGE + DONE
+    async with serving(stream) as endpoint:
+        reply = await ask(endpoint, prompt())
+
+    assert len(reply.text) == 12 + 5 * tokens
+
+
+@pytest.mark.parametrize("cut", range(1, 4))
+async def test_a_character_cut_between_two_packets_is_whole(prompt: Asking, cut: int) -> None:
+    """The bytes of one character of UTF-8 arrive apart."""
+    text = '{"choices": [{"index": 0, "delta": {"content": "DO_NOTHING: \U0001f41a"}, "finish_reason": "stop"}]}'
+    data = head() + b"data: " + text.encode() + b"\n\n" + DONE
+    place = data.index("\U0001f41a".encode()) + cut
+    began = asyncio.Event()
+
+    async def apart(writer: asyncio.StreamWriter) -> None:
+        writer.write(data[:place])
+        await writer.drain()
+        began.set()
+        await asyncio.sleep(0)
+        writer.write(data[place:])
+
+    async with serving(apart) as endpoint:
+        assert (await ask(endpoint, prompt())).text == "DO_NOTHING: \U0001f41a"
+
+
+@pytest.mark.parametrize(
+    "line", [b"data: {\x00}\n\n", b"data: \x00\x00\n\n", b'data: {"choices": [{"delta": {"content": "\x00"}}]}\n\n']
+)
+async def test_a_nul_in_the_stream_is_said_and_ends_the_reply(prompt: Asking, line: bytes) -> None:
+    """JSON has none: the error shows the line without it."""
+    async with serving(head() + line + FINE) as endpoint:
+        with pytest.raises(ModelError, match="sent what is no completion") as failed:
+            await ask(endpoint, prompt())
+
+    assert "\x00" not in str(failed.value)
+
+
+async def test_a_stream_that_goes_on_for_ever_slowly_ends_at_the_deadline(prompt: Asking) -> None:
+    """A word now and then is no sign of an end: `mind.timeout` covers the whole reply."""
+
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        writer.write(head())
+        while True:
+            writer.write(delta("word "))
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with serving(drip) as endpoint:
+        with pytest.raises(ModelError, match=r"gave no whole reply within 0\.3 s"):
+            await ask(endpoint, prompt(), timeout=0.3)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
+import re
 import signal
+import struct
+import subprocess
+import termios
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.run.conftest import CONCH
+
 if TYPE_CHECKING:
     from tests.run.conftest import House
 
 
 REPLY = "DO_NOTHING: as I was told"
+LINE = re.compile(r"echo waits for its mind: think, \d+ s, about \d+ tokens so far")
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -63,6 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         self._say({"choices": [{"index": 0, "delta": {"content": REPLY}}]})
+        if what == "drips":
+            self.server.released.wait(60)
+            what = "well"
         if what == "well":
             self._say({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
             self._say({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}})
@@ -193,3 +207,60 @@ def test_an_hours_tokens_pause_the_agent(house: House, endpoint: Endpoint) -> No
 
     assert live.ended() == 0
     assert 2 <= len(house.cycles()) <= 3
+
+
+def test_a_fallback_acts_while_the_endpoint_is_down(house: House, endpoint: Endpoint) -> None:
+    """No cycle waits for the first mind; the person is told once, and each act says who decided under which policy."""
+    endpoint.plan = ["well", "well", "401"]
+    environment = endpoint.environment | {"CONCH_MIND__FALLBACKS": "[{kind: reflex}]"}
+
+    done = house.run("--cycles", "3", **environment)
+
+    engines = []
+    for cycle in range(3):
+        shown = json.loads(house.conch("cycle", "show", str(cycle), "--json"))["cycle"]
+        engines.append((shown["decoding"]["engine"], shown["policy"]))
+    assert [engine for engine, _ in engines] == ["openai", "reflex", "reflex"]
+    assert len({policy for _, policy in engines}) == 2
+    assert done.said.count("reflex (reflex-linucb-1) replies until the first mind works again") == 1
+    assert endpoint.served == ["well", "well", "401"]
+
+
+def test_the_cost_of_cycles_is_shown_and_what_is_unknown_is_no_zero(house: House, endpoint: Endpoint) -> None:
+    """By the tokens that the endpoint counted; of cycles before there were prices it is unknown, and counted so."""
+    house.run("--cycles", "1", **endpoint.environment)
+    assert "cost       unknown of 1 cycles" in house.conch("status")
+    assert "200 in, 20 out: cost unknown" in house.conch("cycle", "show", "0")
+    prices = {"CONCH_MIND__PRICE": "{input: 50, output: 1000}", "CONCH_MIND__CURRENCY": "EUR"}
+
+    house.run("--cycles", "2", **endpoint.environment | prices)
+
+    assert "200 in, 20 out: 0.03 EUR" in house.conch("cycle", "show", "1")
+    assert "cost       0.06 EUR in 2 cycles, unknown of 1 more" in house.conch("status")
+    status = json.loads(house.conch("status", "--json"))
+    assert status["cost"] == {"amounts": {"EUR": pytest.approx(0.06)}, "known": 2, "unknown": 1}
+
+
+def test_a_terminal_shows_a_renewed_line_while_a_mind_is_waited_for(house: House, endpoint: Endpoint) -> None:
+    """Step, seconds and tokens so far in one line that is erased before the cycle's; nothing of it stays."""
+    endpoint.plan = ["drips"]
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = house.environment | endpoint.environment | {"TERM": "xterm", "CONCH_MIND__TIMEOUT": "60"}
+    process = subprocess.Popen(
+        [str(CONCH), "run", "--cycles", "1", "--without", "dashboard", "--home", str(house.home)],
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment,
+    )  # fmt: skip
+    os.close(theirs)
+    text = ""
+    with contextlib.suppress(OSError):  # so a terminal's end is read on Linux
+        while piece := os.read(ours, 65536):
+            text += piece.decode(errors="replace")
+            if len(set(LINE.findall(text))) > 1:
+                endpoint.released.set()
+    os.close(ours)
+
+    assert process.wait(timeout=30) == 0, text
+    assert "no reply for" not in text
+    for part in text.split("echo waits for its mind")[1:]:
+        assert "\r\x1b[2K" in part.split("\n", 1)[0], text

@@ -35,7 +35,7 @@ def introduce(
 ) -> None:
     """Print agents, home, and the addresses that the run serves. `embedded`: whether the bus is the run's own."""
     who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents, {agents[0]} to {agents[-1]}"
-    run_output.tell(f"{who} · mind {settings.mind.kind} · home {home.path} · workspace {workspace}")
+    run_output.tell(f"{who} · mind {settings.mind.words} · home {home.path} · workspace {workspace}")
     if not embedded and settings.bus.durability == "strict":
         run_output.warn(UNSEEN)
     if listener is not None:

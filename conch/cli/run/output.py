@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from conch.bus import Bus
 from conch.cli.common import emit, say, tell, warn, wrapped
+from conch.cli.wait_line import WaitLine
 from conch.log import get_logger
 from conch.text import safe_text
 
 if TYPE_CHECKING:
+    from conch.processes import messages
     from conch_schemas import ExperienceRecorded, GoalReached, GoalSet
 
 log = get_logger(__name__)
@@ -50,6 +52,7 @@ class RunOutput:
         self._at = 0
         """Stream sequence up to which experiences and alarms were printed."""
         self._news = asyncio.Event()
+        self._wait_line = WaitLine(enabled=self.explains)
         self._lost = False
         """Whether a line of stdout could not be written."""
         self.cycle_told = time.monotonic()
@@ -65,8 +68,11 @@ class RunOutput:
             text = "\n".join(wrapped(safe_text(text), get_terminal_size().columns))
         self._write(warn, text)
 
-    def state(self, agent: str, state: str, why: str) -> None:
-        """Print what an agent waits for; the same message of many agents in one moment is one line."""
+    def state(self, agent: str, state: str, why: str, *, asks: bool = False) -> None:
+        """Print what an agent waits for; the same message of many agents in one moment is one line. `asks`: it waits
+        for its mind, which the renewed line says where there is one."""
+        if asks and self._wait_line.enabled:
+            return
         if self._width and not self._states:
             asyncio.get_running_loop().call_later(MOMENT, self.report_states)
         self._states.setdefault((state, why), []).append(agent)
@@ -79,6 +85,16 @@ class RunOutput:
         for (state, why), agents in said.items():
             others = f" and {len(agents) - 1} more" if len(agents) > 1 else ""
             self.warn(f"{agents[0]}{others}: {state}: {why}")
+
+    def waits(self, asked: messages.MindAsked) -> None:
+        """Renew the line of what is waited for from minds; with no agent that waits, it goes."""
+        if not self._wait_line.enabled:
+            return
+        others = f" (and {asked.agents - 1} more agents wait)" if asked.agents > 1 else ""
+        from conch.views import waiting_words
+
+        words = waiting_words(asked.phase, asked.seconds, asked.tokens)
+        self._write(self._wait_line.show, f"{asked.agent} waits for its mind: {words}{others}" if asked.agents else "")
 
     async def cycles(self, bus: Bus, after: int, goals: Sequence[str] = ()) -> None:
         """Print a line for every experience when it is first recorded, for every goal that is set or reached and for
@@ -155,6 +171,7 @@ class RunOutput:
     def close(self) -> None:
         """Discard what stdout has not taken by the end: the interpreter's own last attempt would be the run's error."""
         try:
+            self._wait_line.clear()
             sys.stdout.flush()
         except OSError:
             _discard(1)
@@ -163,6 +180,8 @@ class RunOutput:
         """Write; when the reader of stdout has closed it (`conch run | head`), the run ends in order. What a full disk
         does not take is lost, which is reported once."""
         try:
+            if write != self._wait_line.show:
+                self._wait_line.clear()
             write(what)
         except BrokenPipeError:
             _discard(2 if write is warn else 1)

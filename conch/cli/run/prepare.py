@@ -79,7 +79,8 @@ def read_only(home: Home, settings: Settings, workspaces: Sequence[Path]) -> str
     of them."""
     from conch.workspace import is_made
 
-    if settings.mind.kind != "reflex" or settings.mind.reflex.writes:
+    reflex = settings.mind.of_kind("reflex")
+    if reflex is None or reflex.reflex.writes:
         return None
     theirs = next((one for one in workspaces if one.exists() and not is_made(home, one)), None)
     if theirs is None:

@@ -38,7 +38,9 @@ class ChildReports:
                 self._state.failed[report.agent] = error = ConchError(f"{report.agent}: {report.error}")
                 error.exit_code = report.exit_code
             case messages.AgentWaits():
-                self._run_output.state(report.agent, report.state, report.why)
+                self._run_output.state(report.agent, report.state, report.why, asks=report.asks)
+            case messages.MindAsked():
+                self._run_output.waits(report)
             case messages.ConsumerNote():
                 self._run_output.warn(f"! {report.consumer}: {report.note}")
             case messages.EngineServed():

@@ -116,8 +116,8 @@ class ProcessTree:
             state.settings = ready(state.home, state.settings, common, several=len(state.agents) > 1)
             await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
-            if state.settings.mind.kind == "local":
-                state.model = await asyncio.to_thread(checked, state.settings.mind.model)
+            if (local := state.settings.mind.of_kind("local")) is not None:
+                state.model = await asyncio.to_thread(checked, local.model)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
             end_stale_sandboxes(state.workspaces)
             keeping: list[asyncio.Task[Any]] = []

@@ -1,7 +1,14 @@
 """The model of the settings: frozen, with a unit in every field's description. Reading is done by `load`."""
 
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
-from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings
+from conch.config.model.agent import (
+    CycleSettings,
+    MindSettings,
+    OneMindSettings,
+    PriceSettings,
+    ToolSettings,
+    ValuesSettings,
+)
 from conch.config.model.bus import BusSettings, StreamRetentionSettings
 from conch.config.model.curiosity import (
     AutonomyDriveWeights,
@@ -71,6 +78,8 @@ __all__ = [
     "NeedEventSettings",
     "NeedSettings",
     "NeedsSettings",
+    "OneMindSettings",
+    "PriceSettings",
     "RewardSettings",
     "RewardWeightSettings",
     "SenseSettings",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 
 from conch.config.model.section import SettingsSection
+
+MOST_FALLBACKS = 8
+"""Minds that can be named to be asked while the first one fails."""
 
 
 class ReflexSettings(SettingsSection):
@@ -19,8 +23,25 @@ class ReflexSettings(SettingsSection):
     """Share of decisions drawn evenly from all candidates, 0..1; above 0, policies can be compared on its log."""
 
 
-class MindSettings(SettingsSection):
-    """The mind, which thinks and decides."""
+class PriceSettings(SettingsSection):
+    """What an endpoint charges for a million tokens, in `mind.currency`."""
+
+    input: Annotated[float, Field(ge=0)]
+    """Price of a million tokens of prompts."""
+    output: Annotated[float, Field(ge=0)]
+    """Price of a million tokens of replies."""
+    cached_input: Annotated[float, Field(ge=0)] | None = None
+    """Price of a million tokens of prompts that the endpoint had in its cache; none: as input."""
+
+    def of(self, tokens_in: int, tokens_out: int, cached: int = 0) -> float:
+        """The price of so many tokens; `cached` of those of the prompt were in the endpoint's cache."""
+        cached = min(cached, tokens_in)
+        less = self.input if self.cached_input is None else self.cached_input
+        return ((tokens_in - cached) * self.input + cached * less + tokens_out * self.output) / 1_000_000
+
+
+class OneMindSettings(SettingsSection):
+    """One mind: an endpoint and its model, the embedded mind, or a script."""
 
     kind: Literal["reflex", "openai", "local", "scripted"] = "reflex"
     """reflex: a bandit; openai: any OpenAI-compatible endpoint; local: a model that Conch serves; scripted: a file."""
@@ -40,8 +61,6 @@ class MindSettings(SettingsSection):
     """Most tokens of a prompt; none: as context_window allows, else 8000 (512 but for openai). Below 1500: one task."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
     """Seconds for one reply, including all its retries."""
-    max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
-    """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """Fields of your own in each request to the endpoint, such as top_p: 0.9; a field of "null" is left out."""
     constrain: Literal["auto", "off", "grammar", "schema", "tools"] = "auto"
@@ -52,6 +71,8 @@ class MindSettings(SettingsSection):
     """File of replies for the scripted mind, one per line."""
     reflex: ReflexSettings = ReflexSettings()
     """The embedded mind."""
+    price: PriceSettings | None = None
+    """What the endpoint charges for a million tokens; none: unknown."""
 
     @field_validator("extra")
     @classmethod
@@ -59,6 +80,120 @@ class MindSettings(SettingsSection):
         if taken := sorted({"model", "messages", "stream"} & extra.keys()):
             raise ValueError(f"{taken[0]} is set by Conch itself")
         return extra
+
+
+class MindSettings(OneMindSettings):
+    """The mind, which thinks and decides; for each step another one, and fallbacks, where they are named."""
+
+    max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
+    """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
+    think: OneMindSettings | None = None
+    """The mind that thinks and reflects, by the keys that differ from mind; none: the same as decides."""
+    decide: OneMindSettings | None = None
+    """The mind that decides, by the keys that differ from mind; none: mind itself."""
+    fallbacks: Annotated[tuple[OneMindSettings, ...], Field(max_length=MOST_FALLBACKS)] = ()
+    """Minds that are asked, in this order, while the first one fails; each by the keys that differ from mind."""
+    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] | None = None
+    """Currency of all prices, three capital letters such as EUR; none: no cost is known."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _completes_its_parts(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        own = {name: value for name, value in given.items() if name in OneMindSettings.model_fields}
+        complete = {name: _complete(own, given[name]) for name in ("think", "decide") if name in given}
+        if isinstance(fallbacks := given.get("fallbacks"), list | tuple):
+            complete["fallbacks"] = [_complete(own, one) for one in fallbacks]
+        return {**given, **complete}
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.thinking.kind == "scripted" != self.deciding.kind:
+            raise ValueError("a script thinks only where it decides: give mind.decide the kind scripted as well")
+        for number, one in enumerate(self.fallbacks):
+            if one.kind == "scripted":
+                raise ValueError(
+                    f"mind.fallbacks[{number}] is a script, whose replies belong to cycles: name another kind"
+                )
+            if one == self.thinking == self.deciding or one in self.fallbacks[:number]:
+                raise ValueError(
+                    f"mind.fallbacks[{number}] is asked already: name a key that differs, such as kind: reflex"
+                )
+        blocks = self.blocks()
+        if len({one.model for one in blocks.values() if one.kind == "local"}) > 1:
+            raise ValueError("a run serves one local model: give all minds of the kind local the same model")
+        if len({(one.model, one.reflex) for one in blocks.values() if one.kind == "reflex"}) > 1:
+            raise ValueError("an agent has one reflex mind: give all of the kind reflex the same model and reflex")
+        if self.currency is None and (priced := [name for name, one in blocks.items() if one.price is not None]):
+            raise ValueError(f"{priced[0]}.price needs mind.currency, the currency of the prices, such as EUR")
+        return self
+
+    @property
+    def itself(self) -> OneMindSettings:
+        """What `mind` says of one mind."""
+        return OneMindSettings.model_construct(**{name: getattr(self, name) for name in OneMindSettings.model_fields})
+
+    @property
+    def thinking(self) -> OneMindSettings:
+        """The mind that thinks and reflects."""
+        return self.think or self.itself
+
+    @property
+    def deciding(self) -> OneMindSettings:
+        """The mind that decides."""
+        return self.decide or self.itself
+
+    def blocks(self) -> dict[str, OneMindSettings]:
+        """The minds that are asked, by their key: that which decides first, then that which thinks where it is another
+        one, then the fallbacks."""
+        found = {"mind" if self.decide is None else "mind.decide": self.deciding}
+        if self.thinking != self.deciding:
+            found["mind" if self.think is None else "mind.think"] = self.thinking
+        return found | {f"mind.fallbacks[{number}]": one for number, one in enumerate(self.fallbacks)}
+
+    def of_kind(self, kind: str) -> OneMindSettings | None:
+        """The first of the minds that are asked that is of this kind; None: there is none."""
+        return next((one for one in self.blocks().values() if one.kind == kind), None)
+
+    def alone(self) -> Self:
+        """These settings without minds for single steps, and without fallbacks."""
+        return self.model_copy(update={"think": None, "decide": None, "fallbacks": ()})
+
+    def each(self, change: Callable[[OneMindSettings], Mapping[str, object]]) -> Self:
+        """These settings with the changes that `change` names of each mind."""
+        changed: dict[str, object] = dict(change(self))
+        for name in ("think", "decide"):
+            if (one := getattr(self, name)) is not None:
+                changed[name] = one.model_copy(update=change(one))
+        changed["fallbacks"] = tuple(one.model_copy(update=change(one)) for one in self.fallbacks)
+        return self.model_copy(update=changed)
+
+    @property
+    def words(self) -> str:
+        """The kinds of its minds for a person, such as `openai, else reflex`."""
+        said: str = self.deciding.kind
+        if self.thinking != self.deciding:
+            said = f"{self.thinking.kind} to think, {said} to decide"
+        return ", else ".join([said, *(one.kind for one in self.fallbacks)])
+
+
+def _complete(own: Mapping[str, object], part: object) -> object:
+    """A part with what it takes from `mind`: all that it does not name. Of another kind, it takes the address and the
+    key alone. At another address it does not take the key, and price and context window only of the same model there.
+    """
+    if not isinstance(part, Mapping):
+        return part
+    kind = own.get("kind", "reflex")
+    other_kind = part.get("kind", kind) != kind
+    taken = {name: value for name, value in own.items() if not other_kind or name in ("base_url", "api_key")}
+    moved = any(part.get(name, own.get(name)) != own.get(name) for name in ("base_url", "model"))
+    if part.get("base_url", own.get("base_url")) != own.get("base_url"):
+        taken.pop("api_key", None)
+    if moved:
+        taken.pop("price", None)
+        taken.pop("context_window", None)
+    return {**taken, **part}
 
 
 class CycleSettings(SettingsSection):

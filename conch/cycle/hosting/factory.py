@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from conch.bus import SharedSubscription
 from conch.config import MindSettings, Settings
-from conch.cycle.agent import Agent
+from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.meter import EffectMeter
+from conch.cycle.hosting.questions import OpenQuestions
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.model_retry import GIVE_UP_SECONDS
 from conch.cycle.prompts.budget import UNREAD_KINDS
@@ -76,6 +77,7 @@ class AgentFactory:
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._tokens = _counter(child.settings.mind)
+        self._questions = OpenQuestions(child.report)
         self._shelf = FilePool()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
@@ -94,6 +96,7 @@ class AgentFactory:
 
     async def __aexit__(self, *_: object) -> None:
         await self._tasks.close()
+        self._questions.close()
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()
@@ -130,7 +133,8 @@ class AgentFactory:
 
     def _report(self, name: str, state: str, why: str) -> None:
         if why:
-            self._child.report(messages.AgentWaits(agent=name, state=state, why=why))
+            asks = state == "mind" and self._questions.is_open(name)
+            self._child.report(messages.AgentWaits(agent=name, state=state, why=why, asks=asks))
 
     def _body(
         self, settings: Settings, agentuid: str, workspace: Path, at: RecoveredAgent, begun: RunStart
@@ -141,9 +145,13 @@ class AgentFactory:
             decided = at.memory.decisions - begun.decisions
             writes = settings.mind.reflex.writes or self._is_ours(workspace)
             mind = self._given or self._made.make(
-                seed=settings.seed, memory=own / "reflex.npz", decided=decided, writes=writes
+                seed=settings.seed,
+                memory=own / "reflex.npz",
+                decided=decided,
+                writes=writes,
+                tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
-            if mind.kind not in UNREAD_KINDS:
+            if mind.kind not in UNREAD_KINDS or prompt_limits(settings.mind).is_read:
                 mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind
         notes = Notes(own / "notes.db", shelf=None if self._child.spec.alone else self._shelf)
@@ -161,6 +169,7 @@ class AgentFactory:
             values=self._values,
             agentuid=agentuid,
             tool_slots=self._tool_slots,
+            asks=self._questions.of(settings.agent),
             count=count,
             meter=self._meter(own, workspace, settings),
             tokens=self._tokens,
@@ -207,12 +216,16 @@ class AgentFactory:
 
 def _counter(settings: MindSettings) -> TokenCounter | None:
     """Counts with the tokenizer of a llama.cpp server: the local engine, or one whose replies are held to a grammar.
-    Another endpoint is asked nothing but chat completions. httpx2 is imported for these minds alone."""
-    if settings.kind != "local" and settings.constrain != "grammar":
+    Another endpoint is asked nothing but chat completions. httpx2 is imported for these minds alone. Minds at two
+    addresses may have two tokenizers: then none counts."""
+    deciding = settings.deciding
+    if deciding.kind != "local" and deciding.constrain != "grammar":
+        return None
+    if settings.thinking.base_url != deciding.base_url:
         return None
     from conch.engine import TokenCounter
 
-    return TokenCounter(settings.base_url, settings.api_key)
+    return TokenCounter(deciding.base_url, deciding.api_key)
 
 
 def _seed(seed: int, name: str) -> int:

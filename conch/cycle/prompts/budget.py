@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from conch.config import MindSettings
+from conch.config import OneMindSettings
 from conch.text import estimated_tokens
 
 MESSAGE_TOKENS = 4
@@ -35,7 +35,7 @@ LEAST_BODY = 32
 """A text is left out rather than shortened to fewer tokens than this."""
 
 
-def prompt_budget(settings: MindSettings) -> int:
+def prompt_budget(settings: OneMindSettings) -> int:
     """Most tokens of a prompt, with its system prompt: `mind.prompt_tokens`, else derived from the context window."""
     if settings.prompt_tokens is not None:
         return settings.prompt_tokens

@@ -11,8 +11,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from conch.log import get_logger
-from conch.minds import Completion, Mind, Prompt, PromptPart, Purpose, TokenSource
-from conch_schemas import ExperienceRecorded, PromptMessage
+from conch.minds import Completion, Mind, MindWrapper, Prompt, PromptPart, Purpose, TokenSource
+from conch_schemas import PromptMessage
 
 log = get_logger(__name__)
 
@@ -49,30 +49,17 @@ class SentPrompt(BaseModel):
         )
 
 
-class RecordedMind:
+class RecordedMind(MindWrapper):
     """A mind whose prompts are written to `agent_dir` before it is asked. An error of the disk is logged, once."""
 
     def __init__(self, mind: Mind, agent_dir: Path) -> None:
-        self._mind, self._folder, self._failed = mind, _folder(agent_dir), False
-        self.kind, self.learns = mind.kind, mind.learns
-
-    @property
-    def model(self) -> str:
-        """The model's name in the policy digest."""
-        return self._mind.model
+        super().__init__(mind)
+        self._folder, self._failed = _folder(agent_dir), False
 
     async def complete(self, prompt: Prompt) -> Completion:
         """The mind's reply. Raises what the mind raises."""
         self._write(SentPrompt.of(prompt))
-        return await self._mind.complete(prompt)
-
-    def learn(self, experience: ExperienceRecorded) -> None:
-        """Let the mind learn."""
-        self._mind.learn(experience)
-
-    async def close(self) -> None:
-        """Close the mind. A second call does nothing."""
-        await self._mind.close()
+        return await self.mind.complete(prompt)
 
     def _write(self, sent: SentPrompt) -> None:
         """Write it over the one of KEPT cycles before. A kill leaves the old or the new file."""

@@ -126,6 +126,31 @@ class _Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownCost:
+    """What an act cost."""
+
+    amount: float
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    usage: _Tokens = _Tokens()
+    cost: ShownCost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _SpentRow:
+    data: _Spent
+
+
+@dataclass(frozen=True, slots=True)
 class _NeedsRow:
     data: ShownNeeds
 
@@ -139,6 +164,7 @@ _needs: Final = msgspec.json.Decoder(_NeedsRow).decode
 _checks: Final = msgspec.json.Decoder(_ChecksRow).decode
 _doing: Final = msgspec.json.Decoder(_DoingRow).decode
 _policy: Final = msgspec.json.Decoder(_Policy).decode
+_spent: Final = msgspec.json.Decoder(_SpentRow).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
 
@@ -162,6 +188,12 @@ def stored_doing(body: bytes) -> tuple[ShownAction, str, datetime]:
 def stored_checks(body: bytes) -> tuple[ShownCheck, ...]:
     """Of an act: its goals' checks."""
     return _checks(body).data.goals
+
+
+def stored_cost(body: bytes) -> tuple[ShownCost | None, int]:
+    """Of an act: its cost where that is known, and its tokens in and out."""
+    spent = _spent(body).data
+    return spent.cost, spent.usage.input_tokens + spent.usage.output_tokens
 
 
 def stored_policy(body: bytes) -> str | None:

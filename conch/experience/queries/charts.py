@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from math import fsum
 from typing import Any, Final
 
-from conch.experience.models import ComponentStats, CycleCounts, ExperiencePoint, ExperienceSummary
+from conch.experience.models import ComponentStats, CostSummary, CycleCounts, ExperiencePoint, ExperienceSummary
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import (
     ShownCheck,
     ShownScore,
     stored_checks,
+    stored_cost,
     stored_needs,
     stored_policy,
     stored_verdict,
@@ -34,6 +35,9 @@ _TALLY: Final = """
         SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?)
     GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3, 4, 5"""
 _FIGURES: Final = "SELECT outcome, total, coverage, complete FROM experiences"
+_BODIES: Final = "SELECT unpacked(a.body) FROM experiences e JOIN acts a ON a.act = e.act"
+_BODIES_OF_ONE: Final = f"{_BODIES} WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
+_BODIES_OF_ALL: Final = f"{_BODIES} ORDER BY e.seq DESC LIMIT ?"
 _VERDICTS: Final = "SELECT unpacked(verdict) FROM experiences"
 _OF_ONE: Final = "WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
 _OF_ALL: Final = "ORDER BY seq DESC LIMIT ?"
@@ -102,6 +106,21 @@ class SqliteCharts:
             incomplete=sum(not complete for *_, complete in rows) + sum(sums.incomplete for sums in removed),
             outcomes=dict(outcomes.most_common()),
         )
+
+    def costs(self, agent: str | None = None, last: int = 100) -> CostSummary:
+        amounts: dict[str, float] = defaultdict(float)
+        known = unknown = 0
+        query = (_BODIES_OF_ALL, last) if agent is None else (_BODIES_OF_ONE, agent, last)
+        rows = self._file.rows(*query)
+        with self._file.intact():
+            for (body,) in rows:
+                cost, tokens = stored_cost(body)
+                if cost is not None:
+                    known += 1
+                    amounts[cost.currency] += cost.amount
+                elif tokens:
+                    unknown += 1
+        return CostSummary(dict(sorted(amounts.items())), known, unknown)
 
     def _last(self, what: str, agent: str | None, last: int) -> list[Any]:
         """Columns of the last experiences, newest first."""

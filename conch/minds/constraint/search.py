@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from conch.actions import Registry, parse
-from conch.config import MindSettings
+from conch.config import OneMindSettings
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings, EndpointModel, candidates
@@ -35,10 +35,12 @@ Ask = Callable[[Prompt, ConstraintForm], Awaitable[StreamedReply]]
 class ConstraintSearch:
     """The form of one mind's constraint."""
 
-    settings: MindSettings
+    settings: OneMindSettings
     where: str
     """Address of the endpoint, without secrets."""
     findings: ConstraintFindings
+    section: str
+    """The key of the settings, for error messages."""
     ignored: bool = field(default=False, init=False)
     """Whether it was logged that a reply is not held to its constraint."""
 
@@ -64,7 +66,8 @@ class ConstraintSearch:
                 form = await self._searched(registry, ask)
         if form is None and self.settings.constrain != "auto":
             raise ModelError(
-                f"{self.where} holds no reply to a {self.settings.constrain} (mind.constrain): set it to auto or off",
+                f"{self.where} holds no reply to a {self.settings.constrain} ({self.section}.constrain): "
+                "set it to auto or off",
                 fatal=True,
             )
         return form

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.actions import parse
-from conch.config import MindSettings
+from conch.config import OneMindSettings
 from conch.minds.constraint.findings import ConstraintFindings
 from conch.minds.openai import OpenAIMind
 from conch.minds.protocol import Completion, Prompt
@@ -32,7 +32,7 @@ class EndpointTrial:
     """Replies to the same questions without a constraint."""
 
 
-async def try_endpoint(settings: MindSettings, prompts: Sequence[Prompt], directory: Path | None) -> EndpointTrial:
+async def try_endpoint(settings: OneMindSettings, prompts: Sequence[Prompt], directory: Path | None) -> EndpointTrial:
     """Look for the endpoint's form anew, then ask all `prompts` with and without it, one after the other. `directory`:
     where the finding is kept. Raises ModelError, and ConfigError for settings that cannot be used."""
     findings = ConstraintFindings(directory)

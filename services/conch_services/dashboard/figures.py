@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple, TypedDict
 
-from conch.experience import ExperiencePoint
-from conch.views import fixed, signed
+from conch.experience import CostSummary, ExperiencePoint
+from conch.views import amount_words, fixed, signed
 
 EXECUTED = ("success", "error", "timeout", "blocked")
 """Outcomes of acts that a tool was asked for."""
@@ -95,6 +95,14 @@ def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:
             f"{late} lack a score" if late else "every score came",
         ),
     ]
+
+
+def costs_chip(costs: CostSummary) -> str:
+    """What the cycles cost, in a few words: the sums, and of how many cycles that is unknown."""
+    known = " + ".join(amount_words(amount, currency) for currency, amount in costs.amounts.items())
+    if not known:
+        return "unknown"
+    return f"{known}, {costs.unknown} unknown" if costs.unknown else known
 
 
 def needs_trend(levels: Sequence[Mapping[str, float]]) -> float | None:

@@ -36,6 +36,7 @@ from conch_services.metrics.labels import OTHER, BoundedLabels, exemplar_of
 MOST_COMPONENTS = 50
 MOST_CONSUMERS = 100
 MOST_MODELS = 20
+MOST_CURRENCIES = 5
 MOST_NEEDS = 20
 MOST_TOOLS = 50
 OPEN_ACTS = 1024
@@ -82,6 +83,7 @@ class EventCounter:
         self._components = BoundedLabels(MOST_COMPONENTS, BUILTIN_WEIGHTS)
         self._consumers = BoundedLabels(MOST_CONSUMERS)
         self._models = BoundedLabels(MOST_MODELS)
+        self._currencies = BoundedLabels(MOST_CURRENCIES)
         self._needs = BoundedLabels(MOST_NEEDS)
         self._tools = BoundedLabels(MOST_TOOLS)
         self._watch, self._diversity = settings.watch, settings.rewards.diversity
@@ -193,6 +195,7 @@ class EventCounter:
 
     def _reflected(self, event: CycleReflected, at: float) -> None:
         if event.reflection:
+            self._charge(event)
             self._phase("reflect", event.ms, event, at)
 
     def _reached(self, event: GoalReached, _at: float) -> None:
@@ -215,6 +218,13 @@ class EventCounter:
         model = self._models(event.model)
         self._to.tokens(model, "input").inc(min(usage.input_tokens, MOST_TOKENS))
         self._to.tokens(model, "output").inc(min(usage.output_tokens, MOST_TOKENS))
+        self._to.unpriced(self._agents(event.agent), model).inc(event.cost is None)
+        self._charge(event)
+
+    def _charge(self, event: ThoughtFormed | ActionDecided | CycleReflected) -> None:
+        if event.cost is not None:
+            currency = self._currencies(event.cost.currency)
+            self._to.cost(self._agents(event.agent), self._models(event.model), currency).inc(event.cost.amount)
 
     # -- what it was worth -------------------------------------------------------------------------------------------
 

@@ -81,6 +81,10 @@ class Instruments:
         self.phases = histogram("conch_phase_duration_seconds", phases, PHASE_SECONDS, "phase")
         tokens = "Tokens of thoughts and decisions, as the endpoint counted them."
         self.tokens = counter("conch_llm_tokens_total", tokens, "model", "type")
+        cost = "Price of thoughts, decisions and reflections whose tokens the endpoint counted, in the currency."
+        self.cost = counter("conch_llm_cost_total", cost, "agent", "model", "currency")
+        unpriced = "Thoughts and decisions that used tokens whose price is not known."
+        self.unpriced = counter("conch_llm_unpriced_replies_total", unpriced, "agent", "model")
         self.goals_reached = counter("conch_goals_reached_total", "Goals whose own check held.", "agent")
         self.marks = counter("conch_marks_total", "Marks of the witness.", "agent")
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conch.experience import ExperienceStore, ScoredSince
+from conch.experience import CostSummary, ExperienceStore, ScoredSince
 from conch.experience.store import PendingActs
+from conch_schemas import ActionTaken, Cost, Usage
 from tests.store.contract.conftest import TOTAL
 
 if TYPE_CHECKING:
@@ -111,3 +112,27 @@ def test_a_status_has_simple_figures(store: ExperienceStore, facts: Facts, share
     assert (empty.count, empty.mean_total, empty.coverage, empty.outcomes) == (0, None, None, {})
     assert (figures.count, figures.incomplete, figures.outcomes) == (2, 1, {"none": 2})
     assert figures.mean_total == pytest.approx(TOTAL / 2)
+
+
+def test_costs_are_summed_and_what_is_unknown_is_counted(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
+    """By currency, over the last cycles; one that used no tokens and has no cost is neither known nor unknown."""
+    spent = {"usage": Usage(input_tokens=10, output_tokens=1)}
+    costs: list[dict[str, Any]] = [
+        {"cost": Cost(amount=9.0, currency="EUR"), **spent},
+        {"cost": Cost(amount=0.25, currency="EUR"), **spent},
+        {"cost": Cost(amount=0.5, currency="EUR")},
+        {"cost": Cost(amount=2.0, currency="USD"), **spent},
+        spent,
+        {},
+    ]
+    shared_events(store, facts.weights())
+    for cycle, changes in enumerate(costs, 1):
+        scored = [fact for fact in facts.judged(cycle) if not isinstance(fact, ActionTaken)]
+        shared_events(store, facts.act(cycle, **changes), *scored)
+
+    for agent in ("echo", None):
+        assert store.charts.costs(agent, last=5) == CostSummary({"EUR": 0.75, "USD": 2.0}, known=3, unknown=1)
+    assert store.charts.costs("nobody") == CostSummary({}, known=0, unknown=0)
+    assert store.cycles.get("echo", 1).cost == Cost(amount=9.0, currency="EUR")

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from conch.errors import NoStoreError
 from conch.experience import ChainReader, ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
-from conch.views import compliance, decoding_words, principles, scored_of, sealed_principles, whole_row
+from conch.views import compliance, decoding_words, price_words, principles, scored_of, sealed_principles, whole_row
 from conch.witness import MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,
@@ -168,6 +168,7 @@ def story(found: CycleHistory) -> dict[str, object]:
         ],
         "shown": shown,
         "decoding_words": decoding_words,
+        "price_words": price_words,
     }
 
 

@@ -11,11 +11,12 @@ from starlette.routing import Route
 
 from conch.consumer.operations import watched
 from conch.errors import BusError
-from conch.experience import ExperiencePoint, ExperienceReader
+from conch.experience import CostSummary, ExperiencePoint, ExperienceReader
 from conch.rewards.watch import ActiveAlarm
+from conch.views import costs_words
 from conch_schemas import ActionTaken, ExperienceRecorded
 from conch_services.dashboard.asking import QueryResult, asked
-from conch_services.dashboard.figures import actions, key_figures, row
+from conch_services.dashboard.figures import actions, costs_chip, key_figures, row
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
@@ -31,6 +32,8 @@ ROWS = 25
 GOALS = 5
 """Active goals that are shown, the newest."""
 
+NO_COSTS = CostSummary({}, 0, 0)
+
 
 @dataclass(frozen=True)
 class OverviewHistory:
@@ -42,6 +45,8 @@ class OverviewHistory:
     """Oldest first."""
     last: Sequence[ExperienceRecorded | ActionTaken] = ()
     """The last cycles, the newest first; an act where its scores have not come."""
+    costs: CostSummary = NO_COSTS
+    """Of the points."""
 
 
 async def overview(request: Request) -> Response:
@@ -62,8 +67,9 @@ async def overview(request: Request) -> Response:
         },
         "figures": key_figures(past.points),
         "actions": actions(past.points[-DISTRIBUTION:]),
+        **_costs(past.costs),
         "alarms": await alarms(world, agent),
-        "state": (await state_of(world, agent))[0],
+        "state": (await state_of(world, agent)).state,
         "talk": said.found or Conversation(),
         "talk_why": said.why,
         "given": {
@@ -87,6 +93,18 @@ async def _goals(request: Request, agent: str) -> dict[str, object]:
     return {"goals": told.found or (), "goals_why": told.why, "most_goals": GOALS}
 
 
+async def cost(request: Request) -> Response:
+    """The costs of the last cycles, as a piece of the page."""
+    world: DashboardContext = request.app.state.world
+    agent = await agent_of(request)
+    looked: QueryResult[CostSummary] = await asked(world.read(lambda reader: reader.charts.costs(agent, SHOWN)))
+    return await page(request, "cost_chip.html", _costs(looked.found or NO_COSTS))
+
+
+def _costs(costs: CostSummary) -> dict[str, object]:
+    return {"costs": costs, "costs_over": SHOWN, "costs_words": costs_words, "costs_chip": costs_chip}
+
+
 def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
     """The last cycles of the agent, also those without all scores."""
     place = reader.position()  # first: what is stored meanwhile comes once more, and changes nothing
@@ -94,7 +112,8 @@ def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
     recorded = {one.cycle: one for one in reader.cycles.last(agent, ROWS)}
     numbers = range(last, max(last - ROWS, -1), -1)
     found = (recorded.get(number) or reader.cycles.act(agent, number) for number in numbers)
-    return OverviewHistory(place, reader.charts.points(agent, SHOWN), [one for one in found if one is not None])
+    acts = [one for one in found if one is not None]
+    return OverviewHistory(place, reader.charts.points(agent, SHOWN), acts, reader.charts.costs(agent, SHOWN))
 
 
 async def _talk(world: DashboardContext, agent: str) -> Conversation:
@@ -110,4 +129,4 @@ async def alarms(world: DashboardContext, agent: str) -> list[ActiveAlarm] | Non
     return [active for state in states.values() for active in state.active]
 
 
-ROUTES = [Route("/", overview), Route("/goals", goals)]
+ROUTES = [Route("/", overview), Route("/goals", goals), Route("/cost", cost)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from conch.errors import BusError
 from conch.text import safe_text
+from conch.views import StatusQuestion, waiting_words
 from conch_schemas import control_subject
 from conch_services.dashboard.asking import kept
 from conch_services.dashboard.page import agent_of
@@ -21,22 +24,41 @@ STATE_SECONDS = 1.0
 """Seconds for which an agent's answer about its state is reused for all open pages."""
 
 
-async def state_of(world: DashboardContext, agent: str) -> tuple[str, str]:
-    """(`running`, `paused` and so on, why) as the agent reports it; `silent` where it does not answer."""
+class AgentState(NamedTuple):
+    """An agent's state as it reports it."""
+
+    state: str
+    """`running`, `paused` and so on; `silent` where it does not answer."""
+    why: str = ""
+    asks: str = ""
+    """What it waits for from its mind, in words; empty: nothing, or not for 2 s yet."""
+
+
+async def state_of(world: DashboardContext, agent: str) -> AgentState:
+    """The agent's state; asked of it over the bus."""
     try:
         answer = await world.bus.request(control_subject(agent, "status"), b"{}", timeout=ASK_SECONDS)
     except BusError:
-        return "silent", ""
+        return AgentState("silent")
     said = json.loads(answer)
-    return str(said.get("state", "silent")), safe_text(str(said.get("why", "")), one_line=True)
+    why = safe_text(str(said.get("why", "")), one_line=True)
+    return AgentState(str(said.get("state", "silent")), why, _asks(said.get("asks")))
+
+
+def _asks(question: object) -> str:
+    try:
+        asked = StatusQuestion.model_validate(question)
+    except ValidationError:
+        return ""
+    return safe_text(waiting_words(asked.phase, asked.seconds, asked.tokens), one_line=True)
 
 
 async def state(request: Request) -> Response:
-    """`{"state": …, "why": …}` of an agent; asked of it at most once a second, however many pages are open."""
+    """`{"state": …, "why": …, "asks": …}` of an agent, asked of it at most once a second for all open pages."""
     agent = await agent_of(request)
     states = kept(request, "state", STATE_SECONDS)
-    found, why = await states.get(agent, lambda: state_of(request.app.state.world, agent))
-    return JSONResponse({"state": found, "why": why})
+    found = await states.get(agent, lambda: state_of(request.app.state.world, agent))
+    return JSONResponse(found._asdict())
 
 
 ROUTES = [Route("/state", state)]

@@ -248,6 +248,16 @@ function goalsAgain(ms) {
 for (const kind of ["goal.set", "goal.reached", "goal.dropped"]) on(kind, () => goalsAgain(250));
 on("experience.recorded", () => goalsAgain(GOALS_MS));
 
+// The costs: drawn again a while after a cycle that used tokens.
+let costSoon = null;
+on("experience.recorded", ({ tokens }) => {
+  if (!tokens) return;
+  costSoon ??= setTimeout(() => {
+    costSoon = null;
+    window.htmx.trigger($("cost"), "stale");
+  }, GOALS_MS);
+});
+
 // What was not known while the bus was away the history does not have: it is asked for once the bus is there.
 let gone = false;
 on("state", ({ live }) => {

@@ -5,6 +5,7 @@ import { clock } from "./words.js";
 
 const AWAY_MS = 1500; // a connection that is back sooner is not worth a word
 const ASK_MS = 3000; // somebody may pause the agent elsewhere: no fact says so
+const RENEW_MS = 1000; // while the agent waits for its mind: how far the reply has come
 const { agent, prefix } = document.body.dataset;
 const banner = document.getElementById("banner");
 const said = document.getElementById("state");
@@ -12,6 +13,7 @@ const dot = document.getElementById("dot");
 const stream = { state: said.textContent, live: dot.dataset.state === "live" };
 let state = null; // of the agent, as it says it itself
 let why = "";
+let asks = ""; // what the agent waits for from its mind, in words
 let since = null; // when the connection was lost
 let away = null; // the timer from the loss to the banner
 let asking = false;
@@ -21,6 +23,7 @@ const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", en
 
 function words() {
   if (!stream.live) return stream.state;
+  if (asks && (state === "running" || state === "mind")) return `waits for its mind: ${asks}`;
   if (state === null || state === "running") return "live";
   return [WORDS[state] ?? "waiting", why].filter(Boolean).join(": ");
 }
@@ -56,14 +59,15 @@ on("state", (now) => {
 });
 
 /** What the agent says of its state, or a person has just made of it: every page is told, as "agent". */
-export function agentIs(told, because = "") {
+export function agentIs(told, because = "", question = "") {
   state = told;
   why = because;
+  asks = question;
   show();
   tell("agent", { state });
 }
 
-on("action.taken", () => { if (state !== "paused" && state !== "running") ask(); }); // it may be slow still
+on("action.taken", () => { if (asks || (state !== "paused" && state !== "running")) ask(); }); // it may be slow still
 
 async function ask() {
   if (document.hidden || since !== null || asking) return;
@@ -73,7 +77,8 @@ async function ask() {
   asking = false;
   if (!answer?.ok || before !== state) return; // a person was faster
   const now = await answer.json();
-  if (now.state !== state || now.why !== why) agentIs(now.state, now.why);
+  if (now.state !== state || now.why !== why || now.asks !== asks) agentIs(now.state, now.why, now.asks);
+  if (asks) setTimeout(ask, RENEW_MS);
 }
 setInterval(ask, ASK_MS);
 document.addEventListener("visibilitychange", ask);

@@ -96,6 +96,7 @@ def _recorded(event: ExperienceRecorded) -> JsonObject:
         "outcome": event.outcome.status,
         "need": needed(event.needs_before or {}),
         "ms": total_ms(event),
+        "tokens": event.usage.input_tokens + event.usage.output_tokens,
         "acted_at": event.acted_at.isoformat(),
         "total": event.total,
         "coverage": event.coverage,

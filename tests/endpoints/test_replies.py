@@ -221,6 +221,6 @@ async def test_the_form_of_the_own_engine_is_known(constrain: str, field: str | 
     async def never(*_: object) -> StreamedReply:
         raise AssertionError("it was looked for")
 
-    form = await ConstraintSearch(settings, "there", ConstraintFindings()).form(REGISTRY, never)
+    form = await ConstraintSearch(settings, "there", ConstraintFindings(), "mind").form(REGISTRY, never)
 
     assert (form.field if form is not None else None) == field

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid5
 
@@ -25,6 +25,23 @@ async def ask(bus: Bus, subject: str, body: Mapping[str, object], *, timeout: fl
     if "error" in reply:
         raise ConchError(str(reply["error"]))
     return reply
+
+
+async def ask_all(
+    bus: Bus, agents: Sequence[str], verb: str, body: Mapping[str, object], *, timeout: float = 5.0
+) -> JsonObject:
+    """A request to all agents of a run, in the order of its agents; the reply. Raises as `ask`.
+
+    The first one's process passes it on to the run's other agent processes. Where that process does not answer, the
+    last agent's is asked, which is another one where there are several.
+    """
+    every = {**body, "all": True}
+    try:
+        return await ask(bus, control_subject(agents[0], verb), every, timeout=timeout)
+    except BusError:
+        if len(agents) == 1:
+            raise
+        return await ask(bus, control_subject(agents[-1], verb), every, timeout=timeout)
 
 
 async def handed_over(

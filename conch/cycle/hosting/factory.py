@@ -32,7 +32,7 @@ from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
 
 ACTING_PER_CPU = 4
-"""Agents per processor that use tools and run checks at once; the others wait for a slot."""
+"""Agents per processor that use tools and run checks at once, of all processes together; the others wait for a slot."""
 
 
 class AgentsOrder(Protocol):
@@ -68,7 +68,8 @@ class AgentFactory:
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = child.spec.values
-        self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        acting = ACTING_PER_CPU * (os.cpu_count() or 1) // (1 + len(child.spec.others))
+        self._tool_slots = asyncio.Semaphore(max(1, acting))
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus)
         self._shelf = FilePool()
@@ -79,7 +80,7 @@ class AgentFactory:
         self._copies: asyncio.Task[WorkspaceTemplate] | None = None
         self._known_lines = FilePool()
         self._meters: list[EffectMeter] = []
-        self.agent_runner = [self._host(number, spec) for number, spec in enumerate(child.spec.agents)]
+        self.agent_runner = [self._host(spec) for spec in child.spec.agents]
         self.dormant_agents = {
             name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec.resting.items()
         }
@@ -99,7 +100,7 @@ class AgentFactory:
         for meter in self._meters:
             meter.close()
 
-    def _host(self, number: int, spec: messages.AgentStart) -> AgentRunner:
+    def _host(self, spec: messages.AgentStart) -> AgentRunner:
         name, alone = spec.name, self._child.spec.alone
         seed = self._settings.seed if alone else _seed(self._settings.seed, name)
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
@@ -117,7 +118,7 @@ class AgentFactory:
 
         cycles = self._child.spec.cycles
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
-        cycle_schedule = Schedule(settings.cycle.interval, None if alone else number / len(self._child.spec.agents))
+        cycle_schedule = Schedule(settings.cycle.interval, None if alone else spec.place)
         begun = RunStart(found.until, found.decisions) if (found := spec.begun) is not None else None
         return AgentRunner(name, origin, control, cycle_schedule, make, furnish, cycles=cycles, begun=begun)
 

@@ -203,6 +203,23 @@ def test_the_only_agent_of_a_process_is_mended_while_others_go_on(make_house: Ma
     assert failed["states"] == {"failed": 1, "running": 1}
 
 
+def test_an_agent_that_cannot_be_had_leaves_its_process_out(make_house: MakeHouse) -> None:
+    """A file where its directory should be: that is said, and the process that was meant for it is not there."""
+    house = make_house(furnished=True)
+    (house.home / "agents").mkdir(parents=True)
+    (house.home / "agents" / "echo-2").write_text("a file")
+
+    live = house.begin("--agents", "2", "--processes", "2", "--script", house.endless(), interval=0.1)
+    after_the_next_cycles(live, ("echo-1",))
+    processes = [one["name"] for one in house.status()["processes"]]
+    live.signal(signal.SIGTERM)
+
+    assert live.ended() == 0
+    assert "echo-2 is left out" in live.said
+    assert [name for name in processes if name.startswith("agent")] == ["agent-1"]
+    house.assert_nothing_runs()
+
+
 @pytest.mark.parametrize("more", [(), ("--cycles", "3")])
 def test_where_the_agents_of_all_processes_fail_the_run_ends(make_house: MakeHouse, more: tuple[str, ...]) -> None:
     """With the sentence of one of them, as it does with one process."""

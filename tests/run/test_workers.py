@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx2
 import pytest
 
+from conch.auth import LoginTokens
+from conch.home import Home
 from tests.run.conftest import House
 from tests.run.servers import Server
 
@@ -139,6 +142,34 @@ def test_the_commands_work_in_the_home_of_a_worker(url: str, machine: Callable[[
     assert [one["name"] for one in theirs["processes"]] == ["agent-1", "agent-2"]
     assert ours["states"] == {"running": 2}
     assert told["waiting"] == ["sleep well"]
+    run.signal(signal.SIGTERM)
+    assert run.ended() == 0
+
+
+def test_the_page_of_the_run_reaches_the_agents_of_a_worker(url: str, machine: Callable[[str], House]) -> None:
+    """What is told there is read by the agent itself; one whose worker has ended is not written to in another's
+    name."""
+    main, other = machine("main"), machine("other")
+    script = main.endless()
+    run = main.begin("--agents", "2", "--ui-port", "0", "--script", script, interval=0.2, CONCH_BUS__URL=url)
+    live = worker(other, url, "11..12", interval=0.1)
+    live.recorded(4)
+    run.until(lambda: main.status().get("ui"), "the page's address")
+    headers = {"Authorization": f"Bearer {LoginTokens(Home(main.home)).token()}"}
+
+    with httpx2.Client(base_url=f"{main.status()['ui']}/api/v1/agents/echo-12", headers=headers, timeout=20) as api:
+        paused = api.post("/pause")
+        told = api.post("/tell", json={"text": "sleep well"})
+        state = json.loads(other.conch("status", "--agent", "echo-12", "--json", CONCH_BUS__URL=url))["agent"]
+        other.conch("stop", CONCH_BUS__URL=url)
+        assert live.ended() == 0
+        late = api.post("/tell", json={"text": "are you there?"})
+
+    assert (paused.status_code, told.json()["running"]) == (200, True)
+    assert (state["state"], state["waiting"]) == ("paused", ["sleep well"])
+    assert late.status_code >= 400
+    assert "its home is another one" in late.text
+    assert not (main.home / "agents" / "echo-12" / "agentuid").exists()
     run.signal(signal.SIGTERM)
     assert run.ended() == 0
 

@@ -113,6 +113,20 @@ async def test_of_runs_that_begin_at_once_one_has_the_agents(journal: MemoryJour
     assert sorted(results) == ["has them", *["refused"] * 5]
 
 
+async def test_the_claim_that_was_made_first_counts(journal: MemoryJournal, until: Until) -> None:
+    """Of two that wait for the lease of a dead run, whatever they read of each other meanwhile."""
+    async with MemoryBus(journal) as bus, AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        await claim.AgentsClaim(bus, Path("/homes/dead"), NAMES).take()
+        first = group.create_task(stack.enter_async_context(claimed(bus, ONE, NAMES)))
+        await until(lambda: len([key for key in journal.bucket if is_run(key)]) == 2)
+
+        for number in range(5):
+            with pytest.raises(AgentsBusyError, match="home /homes/one"):
+                await claim.AgentsClaim(bus, Path(f"/homes/later-{number}"), NAMES).take()
+
+        await first
+
+
 async def test_a_run_that_was_overtaken_ends(journal: MemoryJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was stopped for longer than its lease, and another run has its agents: it reads that at its next heartbeat."""
     async with MemoryBus(journal) as bus:

@@ -387,6 +387,24 @@ async def test_memories_are_written_at_once_where_there_are_none_and_then_in_tur
     assert all(0 < seq <= town.journal.last for seq in places)
 
 
+async def test_memories_of_idle_agents_move_on_with_the_stream(
+    town: Town, begin: Begin, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All agents here are paused while others act elsewhere: their positions do not keep the stream from being
+    trimmed."""
+    monkeypatch.setattr(checkpoint, "IDLE_SECONDS", 0.05)
+    bus = await begin(NAMES[:2])
+    await ask(bus, "echo-1", "pause", all=True)
+    await until(lambda: all(memory_key(name) in town.journal.bucket for name in NAMES[:2]))
+    other = town.facts("echo-1")[0].model_copy(update={"agent": "joy", "source": source_of("joy", uid("joy"))})
+    for number in range(3):
+        event = other.model_copy(update={"id": f"00000000-0000-4000-8000-{number:012}"})
+        await bus.publish(subject_of(event), encode(event), id=event.id)
+    end = town.journal.last
+
+    await until(lambda: all(town.written(name)["seq"] >= end for name in NAMES[:2]))
+
+
 async def test_at_an_end_in_order_every_memory_is_written(town: Town) -> None:
     """The next process reads nothing again."""
     await town.run(2)

@@ -113,18 +113,28 @@ async def test_of_runs_that_begin_at_once_one_has_the_agents(journal: MemoryJour
     assert sorted(results) == ["has them", *["refused"] * 5]
 
 
+async def beating(bus: MemoryBus, since: int | None) -> None:
+    """The heartbeats of another run, which claimed the agents at this revision."""
+    revision = 0
+    while True:
+        found = RunRecord(agents=("echo-1..5",), host="h", pid=1, home="/homes/other", since=since, beat=str(revision))
+        revision = await bus.put(run_key("other"), found.encode(), revision=revision)
+        await asyncio.sleep(0.001)
+
+
 async def test_the_claim_that_was_made_first_counts(journal: MemoryJournal, until: Until) -> None:
-    """Of two that wait for the lease of a dead run, whatever they read of each other meanwhile."""
-    async with MemoryBus(journal) as bus, AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-        await claim.AgentsClaim(bus, Path("/homes/dead"), NAMES).take()
-        first = group.create_task(stack.enter_async_context(claimed(bus, ONE, NAMES)))
-        await until(lambda: len([key for key in journal.bucket if is_run(key)]) == 2)
-
-        for number in range(5):
-            with pytest.raises(AgentsBusyError, match="home /homes/one"):
-                await claim.AgentsClaim(bus, Path(f"/homes/later-{number}"), NAMES).take()
-
-        await first
+    """Another run that is alive and claimed the same agents later is refused itself; an earlier one keeps this one
+    out."""
+    async with MemoryBus(journal) as bus:
+        async with background(beating(bus, since=10**9), name="later"):
+            await until(lambda: run_key("other") in journal.bucket)
+            async with claimed(bus, ONE, NAMES):
+                pass
+        del journal.bucket[run_key("other")]
+        async with background(beating(bus, since=1), name="earlier"):
+            await until(lambda: run_key("other") in journal.bucket)
+            with pytest.raises(AgentsBusyError, match="home /homes/other"):
+                await claim.AgentsClaim(bus, ONE, NAMES).take()
 
 
 async def test_a_run_that_was_overtaken_ends(journal: MemoryJournal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@
     ├── BusError              exit 3   the bus
     │   ├── BusUnreachableError        no server, or it refused us
     │   │   └── ServerDiedError        our own server died as it started: another start may succeed
-    │   └── FencedError       exit 1   another copy of this consumer has written since
+    │   ├── FencedError       exit 1   another copy of this consumer has written since
+    │   └── AgentsBusyError   exit 1   another run has an agent of this one
     ├── ModelError            exit 3   the mind's endpoint
     ├── JudgeError            exit 1   a judge gave no score
     ├── ToolError             exit 1   a tool was used wrongly
@@ -63,6 +64,12 @@ class ServerDiedError(BusUnreachableError):
 
 class FencedError(BusError):
     """Another copy of this consumer has written its position since."""
+
+    exit_code = 1
+
+
+class AgentsBusyError(BusError):
+    """Another run on this bus has an agent of this one."""
 
     exit_code = 1
 

@@ -19,12 +19,14 @@ from .checkpoints import LetterRecord as LetterRecord
 from .checkpoints import MemoryRecord as MemoryRecord
 from .checkpoints import PartitionRecord as PartitionRecord
 from .checkpoints import PositionRecord as PositionRecord
+from .checkpoints import RunRecord as RunRecord
 from .checkpoints import StateRecord as StateRecord
 from .checkpoints import WorkerRecord as WorkerRecord
 from .checkpoints import advance as advance
 from .checkpoints import before_key as before_key
 from .checkpoints import before_seq as before_seq
 from .checkpoints import encode_state as encode_state
+from .checkpoints import is_run as is_run
 from .checkpoints import keys_of as keys_of
 from .checkpoints import letter_key as letter_key
 from .checkpoints import memory_agent as memory_agent
@@ -33,6 +35,7 @@ from .checkpoints import patterns_of as patterns_of
 from .checkpoints import patterns_of_commands as patterns_of_commands
 from .checkpoints import position_consumer as position_consumer
 from .checkpoints import position_key as position_key
+from .checkpoints import run_key as run_key
 from .checkpoints import state_agent as state_agent
 from .checkpoints import state_key as state_key
 from .checkpoints import worker_key as worker_key

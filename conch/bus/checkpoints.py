@@ -7,6 +7,7 @@
 | `before/<consumer>/<agent>/<seq>` | `StateRecord` | the same, before the event at `seq` became a dead letter |
 | `agent/<agent>` | `MemoryRecord` | the process that hosts the agent |
 | `worker/<worker>` | `WorkerRecord` | each process that runs consumers, every second |
+| `run/<run>` | `RunRecord` | each run on a server that is not its own, every second |
 | `letter/<id>` | `LetterRecord` | `conch dlq retry` and `conch dlq drop`, and the dashboard |
 | `trimmed` | `TrimRecord` | retention, before it trims the stream |
 | `home` | a UUID as text | the first `conch run` with a store on this stream |
@@ -38,6 +39,7 @@ PARTITIONS = 16
 """Partitions that the agents fall into: as many workers can share a consumer. Stored positions rest on it: it stays."""
 
 _POSITION, _STATE, _BEFORE, _MEMORY, _WORKER, _LETTER = "position", "state", "before", "agent", "worker", "letter"
+_RUN = "run"
 _WITH_POSITION = (_POSITION, _STATE, _MEMORY)
 """Kinds of keys whose values name a position in the stream."""
 _OF_CONSUMER = (_POSITION, _STATE, _BEFORE)
@@ -155,6 +157,22 @@ class WorkerRecord(_BucketRecord):
     """Drawn for each heartbeat."""
 
 
+class RunRecord(_BucketRecord):
+    """The heartbeat of a run, and its claim on agents. Another value each time: a reader watches the revision."""
+
+    agents: tuple[str, ...]
+    """Names; `echo-11..20` stands for ten."""
+    host: str
+    pid: int
+    home: str
+    """Path of its home directory, for messages."""
+    since: int | None = None
+    """Revision of the first heartbeat, with which the claim was made; None: this is the first. Of two claims on one
+    agent the lower counts."""
+    beat: str
+    """Drawn for each heartbeat."""
+
+
 class TrimRecord(_BucketRecord):
     """How far the stream was trimmed."""
 
@@ -198,6 +216,11 @@ def worker_key(worker: str) -> str:
     return f"{_WORKER}/{worker}"
 
 
+def run_key(run: str) -> str:
+    """Key of a run's heartbeat."""
+    return f"{_RUN}/{run}"
+
+
 def letter_key(letter: str) -> str:
     """Key of what became of a dead letter. An id that cannot be part of a key is hashed: any publisher chooses one."""
     return f"{_LETTER}/{letter if _PLAIN.fullmatch(letter) else hashlib.sha256(letter.encode()).hexdigest()}"
@@ -227,6 +250,11 @@ def memory_agent(key: str) -> str | None:
 def worker_name(key: str) -> str | None:
     """The worker whose heartbeat stands under `key`; None: it is no heartbeat."""
     return _rest(key, _WORKER)
+
+
+def is_run(key: str) -> bool:
+    """Whether a run's heartbeat stands under `key`."""
+    return _rest(key, _RUN) is not None
 
 
 def keys_of(consumer: str, keys: Iterable[str], *, letters: bool) -> list[str]:

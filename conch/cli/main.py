@@ -17,6 +17,7 @@ COMMANDS = {
     "init": ("conch.cli.init:init", "Make a home: settings, a workspace, goals."),
     "doctor": ("conch.cli.doctor:doctor", "Check this machine, the home and the mind's endpoint."),
     "run": ("conch.cli.run:run", "Run the agent with its bus and its consumers."),
+    "agent": ("conch.cli.agent:app", "Agents on the bus of another machine: run."),
     "status": ("conch.cli.status:status", "One screen: processes, agent, rewards, needs, lag, dead letters."),
     "ui": ("conch.cli.ui:ui", "The dashboard alone, beside a run or without one; --link prints a way in."),
     "watch": ("conch.cli.watch:watch", "Follow the cycles of a run live."),

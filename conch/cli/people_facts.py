@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
-from conch.errors import BusUnreachableError, UsageError
+from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
-from conch.requests import handed_over
+from conch.requests import ask_all, handed_over
 from conch.tasks import OwnedTasks
 from conch_schemas import Event
 
@@ -42,14 +42,19 @@ async def hand_over(
     home, settings = common.existing(), common.settings()
     running = home.running()
     every = otherwise is None and agent is None
-    name = names_in(home, settings)[0] if every else agent_named(home, settings, agent)
+    names = names_in(home, settings)
+    name = names[0] if every else agent_named(home, settings, agent)
     reachable = running is not None or settings.bus.url is not None
     if not reachable and otherwise is None:
         raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
     async with open_bus(home, settings) as bus:
-        said = {**body, "all": True} if every else body
+        if every:
+            try:
+                return await ask_all(bus, names, verb, body)
+            except BusError as error:
+                raise BusUnreachableError(f"the agent {name} does not answer ({error}): see conch status") from None
         fact = None if otherwise is None else partial(otherwise, bus, home, name)
-        return await handed_over(bus, home, name, verb, said, fact, reachable=reachable)
+        return await handed_over(bus, home, name, verb, body, fact, reachable=reachable)
 
 
 def names_in(home: Home, settings: Settings) -> list[str]:

@@ -154,7 +154,8 @@ def run_child(name: str, start: type[StartT], live: Callable[[ChildProcessLink[S
     try:
         child = ChildProcessLink(decode_line(start, line, f"the start of {name}"), reports, early)
         _collect_seldom()
-        configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
+        process = child.spec.process or name
+        configure(child.settings.log, child.home / "logs" / f"{process}.log", process=process)
         run_loop(_live(child, live))
         write_report(reports, messages.WorkDone())
     except (ConchError, ExceptionGroup) as raised:

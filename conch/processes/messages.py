@@ -33,6 +33,8 @@ class ChildStart(PipeMessage):
     """The home directory."""
     access: Access
     """How the bus is reached."""
+    process: str | None = None
+    """Its name in log lines, and of its log file; None: its module's."""
 
     @field_serializer("settings")
     def _with_secrets(self, settings: Settings) -> JsonObject:
@@ -52,16 +54,26 @@ class AgentBegun(PipeMessage):
 
 
 class AgentStart(PipeMessage):
-    """One agent of the agents' process."""
+    """One agent of an agent process."""
 
     name: str
     agentuid: str
+    place: float = 0.0
+    """Its place among the agents of the run, 0..1: their cycles begin spread over the interval."""
     beyond: int = 0
     """All cycles that the store has joined are below this one."""
     born: int | None = None
     """No event up to this sequence is its own; None: that is not known."""
     begun: AgentBegun | None = None
     """The agent's earlier start in this run; None: this is the first."""
+
+
+class OtherAgents(PipeMessage):
+    """The agents of another agent process of the run."""
+
+    first: str
+    """Name of one of them: a request for all agents is passed on to it."""
+    number: int
 
 
 class AgentsSpec(PipeMessage):
@@ -77,10 +89,12 @@ class AgentsSpec(PipeMessage):
     alone: bool
     """Whether the run has one agent."""
     values: Values
+    others: tuple[OtherAgents, ...] = ()
+    """The other agent processes of the run."""
 
 
 class AgentsStart(ChildStart, AgentsSpec):
-    """The start of the agents' process."""
+    """The start of an agent process."""
 
 
 class EngineStart(ChildStart):
@@ -175,6 +189,21 @@ class AgentFailed(PipeMessage):
     kind: Literal["agent_failed"] = "agent_failed"
     agent: str
     error: str
+    exit_code: int = 1
+
+
+class AgentsEnded(PipeMessage):
+    """All agents of the process have ended; it answers requests until it is told to stop."""
+
+    kind: Literal["agents_ended"] = "agents_ended"
+
+
+class AgentsSetAside(PipeMessage):
+    """All agents of the process are set aside after failures; each goes on when it is resumed."""
+
+    kind: Literal["agents_set_aside"] = "agents_set_aside"
+    error: str
+    """Of the last one; empty: one of them goes on again."""
     exit_code: int = 1
 
 
@@ -289,8 +318,8 @@ ConsumerReport = (
     | ConsumerDown
 )
 """The reports of a process's consumers, by `ServiceContext.report`."""
-AgentReports = AgentBegun | AgentFailed | AgentWaits | MindAsked
-"""The reports of the agents' process."""
+AgentReports = AgentBegun | AgentFailed | AgentsEnded | AgentsSetAside | AgentWaits | MindAsked
+"""The reports of an agents' process."""
 Report = Heartbeat | WorkDone | ChildFailed | AgentReports | EngineServed | ConsumerReport
 """The messages that a child writes to its stdout."""
 _REPORTS: TypeAdapter[Report] = TypeAdapter(

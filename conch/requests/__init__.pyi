@@ -1,6 +1,7 @@
 """What people do to an agent from outside: tell it something, give it goals, score what it did, settle its letters."""
 
 from .ask import ask as ask
+from .ask import ask_all as ask_all
 from .ask import handed_over as handed_over
 from .ask import told_by_person as told_by_person
 from .dead_letters import retried as retried

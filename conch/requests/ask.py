@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid5
 
 from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
 from conch.home import Home
-from conch.run_info import RunInfo
 from conch_schemas import Event, JsonObject, control_subject, encode, source_of, subject_of
 
 if TYPE_CHECKING:
@@ -27,6 +26,23 @@ async def ask(bus: Bus, subject: str, body: Mapping[str, object], *, timeout: fl
     return reply
 
 
+async def ask_all(
+    bus: Bus, agents: Sequence[str], verb: str, body: Mapping[str, object], *, timeout: float = 5.0
+) -> JsonObject:
+    """A request to all agents of a run, in the order of its agents; the reply. Raises as `ask`.
+
+    The first one's process passes it on to the run's other agent processes. Where that process does not answer, the
+    last agent's is asked, which is another one where there are several.
+    """
+    every = {**body, "all": True}
+    try:
+        return await ask(bus, control_subject(agents[0], verb), every, timeout=timeout)
+    except BusError:
+        if len(agents) == 1:
+            raise
+        return await ask(bus, control_subject(agents[-1], verb), every, timeout=timeout)
+
+
 async def handed_over(
     bus: Bus,
     home: Home,
@@ -39,25 +55,25 @@ async def handed_over(
 ) -> JsonObject:
     """A request to the agent; its reply. Where it does not run, the fact of `otherwise` is published: `{}` then.
 
-    `reachable`: an agent may be there to be asked. Raises BusUnreachableError where one that runs does not answer, or
+    `reachable`: an agent may be there to be asked; on a bus that runs share, one that this home's run has not may act
+    in another one. Raises BusUnreachableError where one that runs does not answer, or
     there is nothing else to do; ConchError with a refusal.
     """
     running = home.running()
-    if reachable and not _rests(running, agent):
+    rests = running is not None and agent not in running.agents
+    if reachable and not (rests and running is not None and running.bus.embedded):
         try:
             return await ask(bus, control_subject(agent, verb), body)
         except BusError as error:
-            if running is not None or otherwise is None:
+            if (running is not None and not rests) or otherwise is None:
                 raise BusUnreachableError(f"the agent {agent} does not answer ({error}): see conch status") from None
     if otherwise is None:
         raise UsageError(f"the agent {agent} does not run: the run in progress has others (conch status)")
+    if rests and not (home.agent_dir(agent) / "agentuid").exists():
+        raise UsageError(f"the agent {agent} does not answer, and its home is another one: start it there")
     fact = await otherwise()
     await bus.publish(subject_of(fact), encode(fact), id=fact.id)
     return {}
-
-
-def _rests(running: RunInfo | None, agent: str) -> bool:
-    return running is not None and agent not in running.agents
 
 
 def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any) -> E:

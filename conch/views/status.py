@@ -23,7 +23,7 @@ from conch.disk import disk_use
 from conch.errors import BusError
 from conch.experience import ComponentStats, CostSummary, ExperienceReader, ExperienceSummary, store_path
 from conch.home import Home
-from conch.requests import ask
+from conch.requests import ask, ask_all
 from conch.rewards.watch import ActiveAlarm
 from conch.views.base import View
 from conch.views.consumers import Lag
@@ -322,9 +322,12 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: S
     states = await watched(bus, names[:WATCHED_AGENTS])
     answer: JsonObject = {}
     with contextlib.suppress(BusError):
-        answer = await ask(bus, control_subject(names[0], "status"), {"all": len(names) > 1}, timeout=1.0)
-        answer.pop("ok")
-        answer = _of_agents(answer["agents"], answer["states"]) if len(names) > 1 else {"agent": answer}
+        if len(names) > 1:
+            answer = await ask_all(bus, names, "status", {}, timeout=1.0)
+            answer = _of_agents(answer["agents"], answer["states"])
+        else:
+            answer = await ask(bus, control_subject(names[0], "status"), {}, timeout=1.0)
+            answer = {"agent": {key: value for key, value in answer.items() if key != "ok"}}
     return {
         **answer,
         "stream": StreamFigures(first=stream.first, last=stream.last, messages=stream.messages, bytes=stream.bytes),

@@ -48,9 +48,9 @@ class Moment:
     time: float
     """Seconds since the epoch."""
     cpu: dict[str, float]
-    """Seconds of processor time by process, with the programs that it started and that have ended."""
+    """Seconds of processor time by kind of process, with the programs that it started and that have ended."""
     rss: dict[str, int]
-    """Bytes by process. Forked processes share pages, and each counts them whole."""
+    """Bytes by kind of process. Forked processes share pages, and each counts them whole."""
 
 
 class LiveRun:
@@ -90,13 +90,14 @@ class LiveRun:
     def moment(self) -> Moment:
         """Now."""
         self.check()
-        cpu, rss = {}, {}
+        cpu: dict[str, float] = {}
+        rss: dict[str, int] = {}
         for name, process in self.processes().items():
-            times = process.cpu_times()
-            cpu[name] = times.user + times.system
+            times, kind = process.cpu_times(), kind_of(name)
+            cpu[kind] = cpu.get(kind, 0.0) + times.user + times.system
             if name != "run":  # the others are its children
-                cpu[name] += times.children_user + times.children_system
-            rss[name] = process.memory_info().rss
+                cpu[kind] += times.children_user + times.children_system
+            rss[kind] = rss.get(kind, 0) + process.memory_info().rss
         return Moment(time.time(), cpu, rss)
 
     def processes(self) -> dict[str, psutil.Process]:
@@ -113,14 +114,23 @@ class LiveRun:
         self._rows.close()
 
 
+def kind_of(process: str) -> str:
+    """`agent` for every agent process, for any other process its name."""
+    return "agent" if process.startswith("agent-") else process
+
+
 @contextmanager
 def live(
-    agents: int, mind: str, interval: float = 0.0, prepare: Callable[[Path], None] = lambda home: None
+    agents: int,
+    mind: str,
+    interval: float = 0.0,
+    prepare: Callable[[Path], None] = lambda home: None,
+    processes: int = 1,
 ) -> Iterator[LiveRun]:
     """A run in a fresh home without goals, whose checks would be measured too; ended and deleted with its context.
 
     `mind`: `no-op`, the scripted mind with a tool that does nothing, or `reflex`. `interval`: seconds between the
-    cycles of an agent.
+    cycles of an agent. `processes`: over which the agents are spread.
     """
     with fresh_home() as directory:
         home = Path(directory, "home")
@@ -136,7 +146,7 @@ def live(
         else:
             command += ["--mind", mind]
         if agents > 1:
-            command += ["--agents", str(agents)]
+            command += ["--agents", str(agents), "--processes", str(processes)]
         began = time.time()
         with (home / "rows").open("wb") as rows, (home / "said").open("wb") as said:
             run = LiveRun(home, subprocess.Popen(command, stdout=rows, stderr=said), began)

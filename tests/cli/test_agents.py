@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conch.cli import cycle, goal, status, talk
 from conch.cli.common import CommonOptions
-from conch.cli.run.agents import MOST_AGENTS, members, names_of
+from conch.cli.run.agents import MOST_AGENTS, agent_processes, members, names_in_range, names_of, spread
 from conch.errors import UsageError
 from conch.home import Home, write_whole
 from conch.views import status as shown
@@ -197,6 +199,27 @@ def test_agents_are_named_after_the_one_of_the_settings() -> None:
     assert names_of("echo", 3) == NAMES
     with pytest.raises(UsageError, match="is longer than 63 characters"):
         names_of("e" * 62, 3)
+
+
+def test_a_range_names_the_agents_that_a_larger_run_would_have() -> None:
+    """The same names, whatever machine they are on; a process has at most so many."""
+    assert names_in_range("echo", "2..3") == names_of("echo", 3)[1:]
+    assert names_in_range("echo", "7..7") == ["echo-7"]
+    assert len(names_in_range("echo", "1..20000", processes=2)) == len(names_of("echo", 20_000, 2)) == 2 * MOST_AGENTS
+    with pytest.raises(UsageError, match="10001 agents, at most 10000 run in one worker"):
+        names_in_range("echo", "1..10001")
+
+
+@given(st.integers(1, 300), st.integers(1, 20))
+def test_agents_are_spread_evenly_and_in_order(agents: int, processes: int) -> None:
+    """Each in one process, none left out, no process empty, numbers that differ by one at most."""
+    names = names_of("echo", agents)
+
+    shares = spread(names, processes)
+
+    assert [name for share in shares for name in share] == names
+    assert len(shares) == len(agent_processes(len(shares))) == min(agents, processes)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_each_agent_of_a_home_has_an_id_for_ever(home: Home) -> None:

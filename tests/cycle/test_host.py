@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,13 @@ from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch.bus.checkpoints import memory_key
 from conch.cycle.agent import Agent
 from conch.cycle.control import Control
-from conch.cycle.hosting.host import AgentHost
+from conch.cycle.hosting.host import AgentHost, OtherProcesses
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.schedule import Schedule
 from conch.cycle.state import checkpoint
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover_all
 from conch.errors import BusError, FencedError, ModelError
+from conch.processes import messages
 from conch.tools import Notes, tool
 from conch_schemas import (
     ActionTaken,
@@ -288,6 +289,90 @@ async def test_all_are_paused_asked_and_stopped_at_once(town: Town, begin: Begin
     await begin.task
 
 
+class Beside:
+    """Two processes on one bus: echo-1 in the first, echo-2 and echo-3 in the second."""
+
+    SHARES = (NAMES[:1], NAMES[1:])
+
+    def __init__(self, town: Town, group: asyncio.TaskGroup, shared_events: Any) -> None:
+        self.town, self.ended, self.over = town, [False, False], asyncio.Event()
+        self.set_aside: list[Exception | None] = []
+        self.bus = shared_events.bus
+        self.hosted: dict[str, AgentRunner] = {}
+        self.tasks = []
+        for number, names in enumerate(self.SHARES):
+            runners = {name: town._one(shared_events, name, None) for name in names}
+            self.hosted |= runners
+            other = self.SHARES[1 - number]
+            others = OtherProcesses(
+                [messages.OtherAgents(first=other[0], number=len(other))], self.set_aside.append, self._ended(number)
+            )
+            host = AgentHost(shared_events, list(runners.values()), {}, others)
+            self.tasks.append(group.create_task(host.run()))
+
+    def _ended(self, number: int) -> Callable[[], Awaitable[None]]:
+        async def ended() -> None:
+            self.ended[number] = True
+            await self.over.wait()
+
+        return ended
+
+    async def end(self) -> None:
+        """Stop all, wait for the end of both."""
+        await ask(self.bus, "echo-1", "stop", all=True)
+        self.over.set()
+        await asyncio.wait(self.tasks)
+
+
+@pytest.fixture
+async def beside(town: Town, until: Until) -> AsyncIterator[Beside]:
+    """Two processes, until the test is over."""
+    async with MemoryBus(town.journal) as bus, shared_subscription(bus) as shared_events, asyncio.TaskGroup() as group:
+        made = Beside(town, group, shared_events)
+        await until(lambda: all(one.control.state != "starting" for one in made.hosted.values()))
+        yield made
+        await made.end()
+
+
+async def test_a_request_for_all_reaches_the_agents_of_other_processes(beside: Beside) -> None:
+    """By whichever agent it is asked; the status is of all of them."""
+    await ask(beside.bus, "echo-2", "pause", all=True)
+    paused = await ask(beside.bus, "echo-1", "status", all=True)
+    await ask(beside.bus, "echo-1", "resume", all=True)
+    here = await ask(beside.bus, "echo-1", "status", all=True, passed_on=True)
+    running = await ask(beside.bus, "echo-3", "status", all=True)
+
+    assert paused["states"] == {"paused": 3}
+    assert sorted(row["agent"] for row in paused["agents"]) == list(NAMES)
+    assert here["states"] == {"running": 1}
+    assert running["states"] == {"running": 3}
+
+
+async def test_a_process_whose_agents_have_ended_answers_until_all_have(beside: Beside, until: Until) -> None:
+    """So that whoever asks its agents first still hears of the others."""
+    await ask(beside.bus, "echo-1", "stop")
+    await until(lambda: beside.ended == [True, False])
+
+    found = await ask(beside.bus, "echo-1", "status", all=True)
+
+    assert found["states"] == {"ended": 1, "running": 2}
+    assert not any(task.done() for task in beside.tasks)
+
+
+async def test_a_process_whose_agents_all_failed_waits_for_a_word(town: Town, beside: Beside, until: Until) -> None:
+    """Others go on elsewhere: that none is left here is reported once, and that one goes on again."""
+    town.lives["echo-1"].mind.failures = [OSError("gone")]
+    await until(lambda: beside.hosted["echo-1"].control.state == "failed")
+    assert [str(error) for error in beside.set_aside] == ["gone"]
+    seen = len(town.cycles("echo-1"))
+
+    await ask(beside.bus, "echo-1", "resume")
+
+    await until(lambda: len(town.cycles("echo-1")) > seen)
+    assert beside.set_aside[1:] == [None]
+    assert len(town.cycles("echo-2")) > 0
+
+
 async def test_memories_are_written_at_once_where_there_are_none_and_then_in_turn(
     town: Town, begin: Begin, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +385,24 @@ async def test_memories_are_written_at_once_where_there_are_none_and_then_in_tur
     await until(lambda: all(town.journal.bucket[memory_key(n)].revision > first[n] for n in NAMES))
     places = [town.written(name)["seq"] for name in NAMES]
     assert all(0 < seq <= town.journal.last for seq in places)
+
+
+async def test_memories_of_idle_agents_move_on_with_the_stream(
+    town: Town, begin: Begin, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All agents here are paused while others act elsewhere: their positions do not keep the stream from being
+    trimmed."""
+    monkeypatch.setattr(checkpoint, "IDLE_SECONDS", 0.05)
+    bus = await begin(NAMES[:2])
+    await ask(bus, "echo-1", "pause", all=True)
+    await until(lambda: all(memory_key(name) in town.journal.bucket for name in NAMES[:2]))
+    other = town.facts("echo-1")[0].model_copy(update={"agent": "joy", "source": source_of("joy", uid("joy"))})
+    for number in range(3):
+        event = other.model_copy(update={"id": f"00000000-0000-4000-8000-{number:012}"})
+        await bus.publish(subject_of(event), encode(event), id=event.id)
+    end = town.journal.last
+
+    await until(lambda: all(town.written(name)["seq"] >= end for name in NAMES[:2]))
 
 
 async def test_at_an_end_in_order_every_memory_is_written(town: Town) -> None:

@@ -21,7 +21,7 @@ class Thing:
 
 
 THINGS = {
-    "key of the bucket": Thing(r"^(position|state|before|agent|worker|letter)/", "conch/bus/checkpoints.py"),
+    "key of the bucket": Thing(r"^(position|state|before|agent|worker|run|letter)/", "conch/bus/checkpoints.py"),
     "subject of a key": Thing(r"\$KV\.", "conch/bus/jetstream/names.py"),
     "name of the stream or of the bucket": Thing(
         r"\bKV_conch\b|(^|\.)CONCH$|^conch-(epoch|words|holder)$", "conch/bus/jetstream/names.py"

@@ -77,18 +77,21 @@ def test_a_server_that_cannot_be_used_ends_the_run(
 
 
 def test_two_agents_of_one_name_do_not_share_a_server(make_house: MakeHouse, servers: dict[str, Server]) -> None:
-    """The second home is refused before it has said anything: its agent is another one of the same name."""
+    """The second home is refused before it has said anything: while the first one runs as its agent is in that run,
+    and afterwards as its agent is another one of the same name."""
     environment = {"CONCH_BUS__URL": servers["open"].url}
     first, second = make_house(), make_house()
     live = first.begin("--script", first.endless(), interval=0.05, **environment)
     live.recorded(2)
 
-    sentence = second.refused("run", "--cycles", "1", "--script", second.endless(), status=3, **environment)
-
-    assert "another agent named echo" in sentence
+    meanwhile = second.refused("run", "--cycles", "1", "--script", second.endless(), status=1, **environment)
     live.recorded(2)
     live.signal(signal.SIGTERM)
     assert live.ended() == 0
+    sentence = second.refused("run", "--cycles", "1", "--script", second.endless(), status=3, **environment)
+
+    assert meanwhile.startswith("another run on this bus has echo (")
+    assert "another agent named echo" in sentence
     assert all(row["complete"] for row in first.cycles())
     first.conch("mark", "verify")
 

@@ -7,15 +7,11 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from conch.bus.server import find_binary
-
-if TYPE_CHECKING:
-    from tests.run.conftest import House
-
+from tests.run.conftest import House
 
 ROGUE = '''
 from conch import consumer, follow
@@ -79,6 +75,35 @@ def test_the_printed_users_are_a_server_that_a_run_works_on(house: House, server
     sentence = house.refused("consume", "rogue", "--rules", rules, status=3, **user("rogue"))
 
     assert sentence.endswith("this user may not publish on conch.v1.echo.cycle.reflected")
+
+
+def test_a_worker_of_agents_runs_as_their_user(house: House, server: Callable[[str], str], tmp_path: Path) -> None:
+    """In two processes, one of which passes on what is asked of all; its claim, weights and facts are stored."""
+    house.conch("init")
+    url = server(house.conch("bus", "permissions"))
+    keys = house.home / "keys"
+    (tmp_path / "other").mkdir()
+    worker = House(tmp_path / "other", furnished=True)
+    as_agent, as_person = (
+        {"CONCH_BUS__URL": url, "CONCH_BUS__NKEY": str(keys / f"{name}.nk")} for name in ("agent", "cli")
+    )
+
+    try:
+        options = ("--agents", "3..4", "--processes", "2", "--interval", "0.1", "--script", worker.endless())
+        live = worker.start("agent", "run", *options, **as_agent)
+        live.until(lambda: "2 agents in 2 processes" in "".join(live.lines), "the start")
+        live.until(
+            lambda: json.loads(worker.conch("status", "--json", **as_person))["states"] == {"running": 2}, "both agents"
+        )
+        worker.conch("pause", **as_person)
+        paused = json.loads(worker.conch("status", "--json", **as_person))
+        worker.conch("stop", **as_person)
+        assert live.ended() == 0, live.told()
+    finally:
+        worker.close()
+
+    assert paused["states"] == {"paused": 2}
+    assert "may not" not in live.said
 
 
 def test_as_json_each_user_is_a_row(house: House) -> None:

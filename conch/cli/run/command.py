@@ -16,7 +16,7 @@ from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON
 from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree, first_children
-from conch.config import chosen_file
+from conch.config import Settings, chosen_file
 from conch.errors import UsageError
 from conch.log import get_logger
 from conch.processes import forked
@@ -34,9 +34,8 @@ MANY_FILES = 4096
 def run(
     *,
     common: CommonOptions = COMMON,
-    agents: Annotated[
-        int | None, Parameter(help="So many agents in one process, each with a workspace of its own.")
-    ] = None,
+    agents: Annotated[int | None, Parameter(help="So many agents, each with a workspace of its own.")] = None,
+    processes: Annotated[int | None, Parameter(help="Processes over which the agents are spread.")] = None,
     workspace: Annotated[Path | None, Parameter(help="Directory the agent works in.")] = None,
     cycles: Annotated[int | None, Parameter(help="End after so many more cycles, all recorded.")] = None,
     interval: Annotated[float | None, Parameter(help="Seconds from one cycle to the next.")] = None,
@@ -55,14 +54,12 @@ def run(
     metrics_port: Annotated[int | None, Parameter(help="TCP port of /metrics; without it 9464, or a free one.")] = None,
 ) -> None:
     """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""
-    if cycles is not None and cycles < 1:
-        raise UsageError(f"--cycles {cycles}: at least 1")
     if reload and not rules:
         raise UsageError("--reload looks after the files of --rules: name one")
     settings = common.settings(
         {
             "workspace": str(workspace.expanduser().absolute()) if workspace is not None else None,
-            "cycle": {"interval": interval},
+            "cycle": {"interval": interval, "processes": processes},
             "mind": {
                 "kind": mind or ("scripted" if script is not None else None),
                 "script": str(script) if script is not None else None,
@@ -72,14 +69,49 @@ def run(
             "metrics": {"port": metrics_port},
         }
     )
-    names = names_of(settings.agent, agents)
+    names = names_of(settings.agent, agents, settings.cycle.processes)
+    launch(
+        common,
+        settings,
+        names,
+        processes=processes_for(len(names), processes, settings),
+        cycles=cycles,
+        rules=rules or (),
+        skipped=_skipped(without or ()),
+        reload=reload,
+    )
+
+
+def processes_for(agents: int, asked: int | None, settings: Settings) -> int:
+    """Agent processes for so many agents. `asked`: by --processes. Raises UsageError where that is more than agents;
+    where the settings alone say more, each agent has a process."""
+    if asked is not None and asked > agents:
+        raise UsageError(f"--processes {asked}: more than the {agents} of --agents, and an agent acts in one process")
+    return min(settings.cycle.processes, agents)
+
+
+def launch(
+    common: CommonOptions,
+    settings: Settings,
+    names: Sequence[str],
+    *,
+    processes: int,
+    cycles: int | None,
+    rules: Sequence[Path],
+    skipped: frozenset[str] = frozenset(),
+    reload: bool = False,
+    has_consumers: bool = True,
+) -> None:
+    """Run the agents of these names in so many processes, to the end. `has_consumers`: see `ProcessTree`."""
+    if cycles is not None and cycles < 1:
+        raise UsageError(f"--cycles {cycles}: at least 1")
     _fit()
     home = common.where()
-    files = [str(rule) for rule in rules or ()]
+    files = [str(rule) for rule in rules]
     refuse_writable(home, settings, chosen_file(common.config, home), files)
     os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
-    skipped = _skipped(without or ())
-    with forked(first_children(settings, skipped)) as forks, home.owned():
+    children = first_children(settings, skipped, processes, has_consumers=has_consumers)
+    with forked(children) as forks, home.owned():
         configure(settings.log, home.logs / "run.log", process="run")
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)
@@ -91,9 +123,11 @@ def run(
             cycles,
             files,
             skipped,
+            processes=processes,
             reloads=reload,
             as_json=common.json,
             forks=forks,
+            has_consumers=has_consumers,
         )
         try:
             asyncio.run(running.live(common))

@@ -31,10 +31,12 @@ def introduce(
     workspace: Path,
     listener: MqttListener | None,
     *,
+    processes: int,
     embedded: bool,
 ) -> None:
     """Print agents, home, and the addresses that the run serves. `embedded`: whether the bus is the run's own."""
-    who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents, {agents[0]} to {agents[-1]}"
+    spread = f" in {processes} processes" if processes > 1 else ""
+    who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents{spread}, {agents[0]} to {agents[-1]}"
     run_output.tell(f"{who} · mind {settings.mind.words} · home {home.path} · workspace {workspace}")
     if not embedded and settings.bus.durability == "strict":
         run_output.warn(UNSEEN)

@@ -37,6 +37,11 @@ class ChildReports:
             case messages.AgentFailed():
                 self._state.failed[report.agent] = error = ConchError(f"{report.agent}: {report.error}")
                 error.exit_code = report.exit_code
+            case messages.AgentsEnded():
+                self._state.at_rest[watched.name] = None
+                self._state.rested.set()
+            case messages.AgentsSetAside():
+                self._note_set_aside(watched.name, report)
             case messages.AgentWaits():
                 self._run_output.state(report.agent, report.state, report.why, asks=report.asks)
             case messages.MindAsked():
@@ -52,6 +57,14 @@ class ChildReports:
             case _:
                 self._hear_of_consumers(watched, report)
                 self.write_down()
+
+    def _note_set_aside(self, process: str, report: messages.AgentsSetAside) -> None:
+        """Record that no agent of a process goes on, or that one does again."""
+        self._state.at_rest.pop(process, None)
+        if report.error:
+            self._state.at_rest[process] = error = ConchError(report.error)
+            error.exit_code = report.exit_code
+            self._state.rested.set()
 
     def _hear_of_consumers(self, watched: ChildRecord, report: messages.Report) -> None:
         """A report that `conch status` shows, too."""

@@ -1,10 +1,10 @@
-"""Shutdown of a run: the agent ends first, then each consumer once it has handled all events."""
+"""Shutdown of a run: the agents end first, then each consumer once it has handled all events."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,10 @@ class WatchedTask:
 class RunningChildren:
     """The child processes of a run, and their shutdown."""
 
-    agent: WatchedTask
-    consumers: WatchedTask
+    agents: Sequence[WatchedTask]
+    """The agent processes."""
+    consumers: WatchedTask | None
+    """None: a worker, which has agents alone."""
     plugins: Sequence[WatchedTask]
     """Plug-in consumers, each in a process of its own."""
     page: Sequence[WatchedTask] = ()
@@ -45,13 +47,36 @@ class RunningChildren:
 
     @property
     def scoring(self) -> tuple[WatchedTask, ...]:
-        """All but the agent."""
-        return (self.consumers, *self.plugins, *self.page, *self.engine)
+        """All but the agents."""
+        return (*self.central, *self.plugins, *self.page, *self.engine)
+
+    @property
+    def central(self) -> tuple[WatchedTask, ...]:
+        """The process of all consumers that come with Conch, where there is one."""
+        return (self.consumers,) if self.consumers is not None else ()
 
     def fatal(self) -> ConchError | None:
-        """Why the agent, the consumers, the engine or a dashboard that is needed cannot go on."""
+        """Why the agents, the consumers, the engine or a dashboard that is needed cannot go on."""
         needed = [kept.child for kept in (*self.page, *self.engine) if self.page_is_needed or kept in self.engine]
-        return first_fatal([self.agent.child, self.consumers.child, *needed])
+        return first_fatal([kept.child for kept in (*self.agents, *self.central)] + needed)
+
+
+def agents_are_over(agents: Sequence[WatchedTask], at_rest: Mapping[str, ConchError | None], *, counted: bool) -> bool:
+    """Whether no agent goes on, or will: each process has ended, or its agents have.
+
+    Where all processes were left down and none has ended, the run goes on with its consumers, unless it is `counted`
+    (has a set number of cycles). Where the agents of all processes are set aside, that is why the first cannot go on.
+    """
+    errors = [at_rest.get(kept.child.watched.name) for kept in agents]
+    if all(error is not None for error in errors) and errors[0] is not None:
+        agents[0].child.fatal = (str(errors[0]), errors[0].exit_code)
+        return True
+    done = [kept.living.done() for kept in agents]
+    ended = [
+        kept.living.result() == 0 if is_done else kept.child.watched.name in at_rest and error is None
+        for kept, is_done, error in zip(agents, done, errors, strict=True)
+    ]
+    return all(one or other for one, other in zip(done, ended, strict=True)) and (counted or any(ended))
 
 
 async def shut_down(
@@ -61,9 +86,10 @@ async def shut_down(
 
     `counted`: the run had a set number of cycles, all to be recorded. Raises for what went wrong.
     """
-    fatal, acting, consuming = tree.fatal(), tree.agent.living, tree.consumers.living
-    tree.agent.child.end()
-    await ended([acting], settings.tools.timeout + 10.0)
+    fatal, acting = tree.fatal(), [kept.living for kept in tree.agents]
+    for kept in tree.agents:
+        kept.child.end()
+    await ended(acting, settings.tools.timeout + 10.0)
     by_itself = fatal is None and not stop.is_set()
     whole = by_itself and counted
     patience = settings.rewards.longest_deadline + FINISH_MARGIN if whole else STOP_SECONDS
@@ -71,16 +97,18 @@ async def shut_down(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await _finished(tree.plugins, stop, interruptible=by_itself)
-                await _finished([tree.consumers], stop, interruptible=by_itself)
-    unfinished = not consuming.done() or consuming.result() != 0
+                await _finished(tree.central, stop, interruptible=by_itself)
+    unfinished = any(not kept.living.done() or kept.living.result() != 0 for kept in tree.central)
     for kept in tree.scoring:
         kept.child.end()
     await ended([kept.living for kept in tree.scoring], GRACE_SECONDS)
     fatal = fatal or tree.fatal()
     if fatal is not None:
         raise fatal
-    if whole and (acting.cancelled() or acting.result() != 0):
-        raise ConchError(f"the agent died again and again: see {logs / 'agent.log'}")
+    for kept in tree.agents:
+        if whole and (kept.living.cancelled() or kept.living.result() != 0):
+            name = kept.child.watched.name
+            raise ConchError(f"the process {name} died again and again: see {logs / f'{name}.log'}")
     if whole and unfinished:
         raise ConchError(f"not every experience was recorded: see {logs / 'consumers.log'}")
 

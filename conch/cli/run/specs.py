@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
-from conch.cli.run.agents import AgentIdentity
+from conch.cli.run.agents import AgentIdentity, agent_processes
 from conch.cli.run.describe import for_plugins
 from conch.cli.run.state import RunState
 from conch.config import Settings
@@ -20,10 +21,19 @@ class ChildSpecs:
     def __init__(self, state: RunState) -> None:
         self._state = state
 
-    async def agents(self, identities: Sequence[AgentIdentity], born: int) -> messages.AgentsStart:
-        """Of the process of all agents. `born`: where the stream ended before those made in this run."""
-        state = self._state
-        agents, settings = state.home.agents(), state.settings
+    def agents(
+        self, shares: Sequence[Sequence[AgentIdentity]], born: int
+    ) -> list[Callable[[], Awaitable[messages.AgentsStart]]]:
+        """Of each agent process, with its share of the agents. `born`: where the stream ended before those made in this
+        run."""
+        return [partial(self._agents, shares, number, born) for number in range(len(shares))]
+
+    async def _agents(self, shares: Sequence[Sequence[AgentIdentity]], number: int, born: int) -> messages.AgentsStart:
+        state, process = self._state, agent_processes(self._state.processes)[number]
+        state.at_rest.pop(process, None)  # started again, its agents go on
+        before, total = sum(map(len, shares[:number])), sum(map(len, shares))
+        others = [share for place, share in enumerate(shares) if place != number]
+        agents, settings, acting = state.home.agents() if number == 0 else {}, state.settings, frozenset(state.agents)
         if state.model is not None:
             await state.engine.up.wait()
             settings = minded(settings, state.model, state.engine)
@@ -31,6 +41,7 @@ class ChildSpecs:
             settings=settings,
             home=state.home.path,
             access=state.access,
+            process=process,
             cycles=state.cycles,
             agents=tuple(
                 messages.AgentStart(
@@ -39,13 +50,15 @@ class ChildSpecs:
                     beyond=one.beyond,
                     born=born if one.fresh else None,
                     begun=state.begun.get(one.name),
+                    place=(before + place) / total,
                 )
-                for one in identities
+                for place, one in enumerate(shares[number])
             ),
-            resting={name: agentuid for name, agentuid in agents.items() if name not in state.agents},
+            resting={name: agentuid for name, agentuid in agents.items() if name not in acting},
             workspace=state.workspace,
             alone=state.alone,
             values=state.values,
+            others=tuple(messages.OtherAgents(first=share[0].name, number=len(share)) for share in others),
         )
 
     async def engine(self) -> messages.EngineStart:

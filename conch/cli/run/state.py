@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,6 +36,10 @@ class RunState:
     reloads: bool
     alone: bool
     """Whether the run was asked for one agent."""
+    processes: int = 1
+    """Agent processes; at most as many as agents."""
+    has_consumers: bool = True
+    """Whether consumers and the dashboard run here, too; not in a worker, whose agents others score."""
     common: CommonOptions = field(default_factory=CommonOptions)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     watched: list[ChildRecord] = field(default_factory=list)
@@ -54,6 +59,11 @@ class RunState:
     """Where the stream ended when this run began, until the consumers have been told."""
     begun: dict[str, messages.AgentBegun] = field(default_factory=dict)
     """Of each agent, where it stood at its first start."""
+    at_rest: dict[str, ConchError | None] = field(default_factory=dict)
+    """By the name of an agent process in which no agent goes on: None where all have ended, else the error for which
+    the last one was set aside."""
+    rested: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when `at_rest` has changed."""
     failed: dict[str, ConchError] = field(default_factory=dict)
     """What agents failed of that did not go on."""
     metrics: str | None = None
@@ -77,12 +87,14 @@ class RunState:
 
     def wanted_builtin(self) -> list[str]:
         """Names of the consumers that come with Conch and run here."""
-        return wanted_builtin(self.settings, self.skipped)
+        return wanted_builtin(self.settings, self.skipped) if self.has_consumers else []
 
     def wanted_rules(self) -> list[RuleInfo]:
         """The rules that score here."""
-        return [rule for rule in self.found.rules if not {rule.name, rule.consumer} & self.skipped]
+        rules = self.found.rules if self.has_consumers else ()
+        return [rule for rule in rules if not {rule.name, rule.consumer} & self.skipped]
 
     def wanted_plugins(self) -> list[ConsumerInfo]:
         """The plug-in consumers that run here, each in a process of its own."""
-        return [plugin for plugin in self.found.consumers if plugin.name not in self.skipped]
+        plugins = self.found.consumers if self.has_consumers else ()
+        return [plugin for plugin in plugins if plugin.name not in self.skipped]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import signal
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
-from conch.cli.run.agents import AgentIdentity, members
+from conch.cli.run.agents import AgentIdentity, agent_processes, members, spread
 from conch.cli.run.describe import explain, introduce, report_judges, report_plugins, summarize
 from conch.cli.run.history import with_numbers
 from conch.cli.run.output import RunOutput
@@ -29,12 +30,13 @@ from conch.cli.run.prepare import (
 )
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.reports import CONSUMERS, ChildReports
-from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, shut_down
+from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, agents_are_over, shut_down
 from conch.cli.run.specs import ChildSpecs
 from conch.cli.run.state import RunState
 from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, together, wanted_builtin
+from conch.cycle.hosting.claim import claimed
 from conch.engine import ENGINE_MODULE, checked
 from conch.errors import ConchError
 from conch.home import Home
@@ -59,18 +61,79 @@ from conch.values import in_force
 
 PAGE_NICE = 5
 """The dashboard's niceness against agents and consumers: a third of the processor where all want it."""
-AGENT: Final = "agent"
 ENGINE: Final = "engine"
 AGENT_MODULE: Final = "conch.cycle.hosting.process"
 CONSUMER_MODULE: Final = "conch.consumer.process"
 
 
-def first_children(settings: Settings, skipped: Set[str]) -> dict[str, ForkedModule]:
-    """The children that a run forks before it begins, by name: those that run no code of plug-ins."""
-    children = {AGENT: ForkedModule(AGENT_MODULE), CONSUMERS: ForkedModule(CONSUMER_MODULE)}
+def first_children(
+    settings: Settings, skipped: Set[str], processes: int, *, has_consumers: bool = True
+) -> dict[str, ForkedModule]:
+    """The children that a run forks before it begins, by name: those that run no code of plug-ins.
+
+    `processes`: of agents.
+    """
+    children = {name: ForkedModule(AGENT_MODULE) for name in agent_processes(processes)}
+    if not has_consumers:
+        return children
+    children[CONSUMERS] = ForkedModule(CONSUMER_MODULE)
     if PAGE in wanted_builtin(settings, skipped):
         children[PAGE] = ForkedModule(CONSUMER_MODULE, nice=PAGE_NICE)
     return children
+
+
+class RunChildren:
+    """Makes the child processes of a run, and adds each to its state."""
+
+    def __init__(
+        self, state: RunState, reports: ChildReports, run_output: RunOutput, forks: Mapping[str, ForkedProcess]
+    ) -> None:
+        self._state, self._reports, self._run_output, self._forks = state, reports, run_output, forks
+
+    def agents(self) -> list[ChildProcess]:
+        """The agent processes."""
+        return [self._made(name, AGENT_MODULE, lasts=False) for name in agent_processes(self._state.processes)]
+
+    def without(self, spare: Sequence[ChildProcess]) -> None:
+        """End children that were not given a start spec: there are fewer agents than was planned."""
+        for child in spare:
+            child.kill()
+            self._state.watched.remove(child.watched)
+
+    def consumers(self) -> ChildProcess | None:
+        """The process of all consumers that come with Conch."""
+        return self._made(CONSUMERS, CONSUMER_MODULE) if self._state.has_consumers else None
+
+    def plugins(self) -> list[tuple[ConsumerInfo, ChildProcess]]:
+        """Plug-in consumers, each in a process of its own."""
+        return [
+            (plugin, self._made(plugin.name, CONSUMER_MODULE, secrets=False)) for plugin in self._state.wanted_plugins()
+        ]
+
+    def pages(self) -> list[ChildProcess]:
+        """The dashboard, in a process of its own: its readers do not delay the consumers."""
+        return [self._made(PAGE, CONSUMER_MODULE, nice=PAGE_NICE)] if PAGE in self._state.wanted_builtin() else []
+
+    def engines(self) -> list[ChildProcess]:
+        """The engine of the mind `local`, one for all agents. It has the agents' niceness: they wait for it."""
+        return [self._made(ENGINE, ENGINE_MODULE, secrets=False)] if self._state.model is not None else []
+
+    def _made(self, name: str, module: str, *, lasts: bool = True, nice: int = 0, secrets: bool = True) -> ChildProcess:
+        watched = ChildRecord(name)
+        self._state.watched.append(watched)
+        child = ChildProcess(
+            watched,
+            module,
+            hear=self._reports.hear,
+            changed=self._reports.write_down,
+            tell=self._run_output.warn,
+            lasts=lasts,
+            nice=nice,
+            secrets=secrets,
+            first=self._forks.get(name) if secrets else None,
+        )
+        self._state.children.append(child)
+        return child
 
 
 class ProcessTree:
@@ -85,17 +148,31 @@ class ProcessTree:
         rules: Sequence[str],
         skipped: frozenset[str],
         *,
+        processes: int,
         reloads: bool,
         as_json: bool,
         forks: Mapping[str, ForkedProcess],
+        has_consumers: bool = True,
     ) -> None:
-        """`forks`: the first processes of children, by name (`first_children`)."""
-        self._rules, self._forks = rules, forks
-        self._state = RunState(home, settings, list(agents), cycles, skipped, reloads, alone=len(agents) == 1)
+        """`forks`: the first processes of children, by name (`first_children`); `processes`: of agents;
+        `has_consumers`: False for a worker, which has agents named by number alone, on a bus that is there."""
+        self._rules = rules
+        self._state = RunState(
+            home,
+            settings,
+            list(agents),
+            cycles,
+            skipped,
+            reloads,
+            alone=len(agents) == 1 and has_consumers,
+            processes=processes,
+            has_consumers=has_consumers,
+        )
         self._stop = asyncio.Event()
         self._run_output = RunOutput(self._stop, agents, as_json=as_json)
         self._specs = ChildSpecs(self._state)
         self._reports = ChildReports(self._state, self._run_output)
+        self._children = RunChildren(self._state, self._reports, self._run_output, forks)
 
     async def live(self, common: CommonOptions) -> None:
         """From the first process to the last. Raises ConchError with the exit code of what ended it."""
@@ -105,16 +182,16 @@ class ProcessTree:
         state.common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
-        agent = self._child(AGENT, AGENT_MODULE, lasts=False)
-        consumers = self._child(CONSUMERS, CONSUMER_MODULE)
+        agents, consumers = self._children.agents(), self._children.consumers()
         server: EmbeddedServer | None = None
         tasks = OwnedTasks()
         try:
-            await concurrently(ChildProcess.begin, [agent, consumers])  # they import while the rest is made ready
+            await concurrently(ChildProcess.begin, state.children)  # they import while the rest is made ready
             discover = asyncio.to_thread(found, self._rules, state.skipped, state.settings)
             discovering = tasks.start(discover, name="conch.discover")
-            state.settings = ready(state.home, state.settings, common, several=len(state.agents) > 1)
-            await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
+            state.settings = ready(state.home, state.settings, common, several=not state.alone)
+            if state.has_consumers:
+                await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
             if (local := state.settings.mind.of_kind("local")) is not None:
                 state.model = await asyncio.to_thread(checked, local.model)
@@ -133,7 +210,7 @@ class ProcessTree:
             state.listener = server.listener if server is not None else None
             state.looked = await discovering
             state.found = together(state.looked, reserved(state.settings), state.settings)
-            await self._with_bus(agent, consumers, tasks, keeping)
+            await self._with_bus(agents, consumers, tasks, keeping)
         finally:
             children = {child.watched.name for child in state.children}
             await ended([task for task in tasks.running if task.get_name() in children], 0.0)
@@ -146,20 +223,16 @@ class ProcessTree:
             self._run_output.close()
 
     async def _with_bus(
-        self, agent: ChildProcess, consumers: ChildProcess, tasks: OwnedTasks, keeping: Sequence[asyncio.Task[Any]]
+        self,
+        agents: Sequence[ChildProcess],
+        consumers: ChildProcess | None,
+        tasks: OwnedTasks,
+        keeping: Sequence[asyncio.Task[Any]],
     ) -> None:
-        from conch.bus.jetstream import JetStreamBus
-        from conch.cli.common import stream_bytes
         from conch.experience import store_path
 
         state = self._state
-        async with JetStreamBus(
-            state.access,
-            name="conch-run",
-            max_bytes=stream_bytes(state.settings) if state.embedded else -1,
-            replicas=1 if state.embedded else state.settings.bus.replicas,
-            strict=state.settings.bus.durability == "strict",
-        ) as bus:
+        async with _connected(state) as bus, _claimed(bus, state, tasks) as claims:
             identities = await _identities(bus, state, self._run_output)
             own = state.home.agentuid(state.settings.agent)
             await claim(bus, own, state.wanted_builtin(), state.access.shown)
@@ -176,6 +249,7 @@ class ProcessTree:
                 state.agents,
                 base,
                 listener,
+                processes=state.processes,
                 embedded=embedded,
             )
             goals = await open_goals(bus, state.agents[0], state.settings)
@@ -194,26 +268,35 @@ class ProcessTree:
             response = Responsiveness(bus_watched, SILENT_SECONDS, self._reports.write_down, self._run_output.warn)
             watching: list[asyncio.Task[Any]] = [
                 *keeping,
+                *claims,
                 printing,
                 start(keep_asking(bus, response), name="conch.bus.heartbeat"),
                 start(response.keep_looking(), name="conch.bus.response"),
             ]
-            scoring = start(consumers.live(self._specs.consumers), name=CONSUMERS)
+            scoring = None
+            if consumers is not None:
+                scoring = WatchedTask(consumers, start(consumers.live(self._specs.consumers), name=CONSUMERS))
             plugins = [
                 WatchedTask(child, start(child.live(self._specs.plugin(plugin)), name=plugin.name))
-                for plugin, child in self._plugins()
+                for plugin, child in self._children.plugins()
             ]
-            acting = start(agent.live(functools.partial(self._specs.agents, identities, born)), name="agent")
-            page = [WatchedTask(child, start(child.live(self._specs.page), name=PAGE)) for child in self._pages()]
+            shares = spread(identities, state.processes)
+            self._children.without(agents[len(shares) :])
+            acting = [
+                WatchedTask(child, start(child.live(spec), name=child.watched.name))
+                for child, spec in zip(agents, self._specs.agents(shares, born), strict=False)
+            ]
+            page = [
+                WatchedTask(child, start(child.live(self._specs.page), name=PAGE)) for child in self._children.pages()
+            ]
             engine = [
-                WatchedTask(child, start(child.live(self._specs.engine), name=ENGINE)) for child in self._engines()
+                WatchedTask(child, start(child.live(self._specs.engine), name=ENGINE))
+                for child in self._children.engines()
             ]
             named = state.settings.ui.port is not None
-            tree = RunningChildren(
-                WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named, engine
-            )
-            watching += [*(kept.living for kept in tree.scoring), acting]
-            if state.reloads:
+            tree = RunningChildren(acting, scoring, plugins, page, named, engine)
+            watching += [kept.living for kept in (*tree.scoring, *tree.agents)]
+            if state.reloads and consumers is not None:
                 renewed = functools.partial(self._renew, bus, identities, consumers)
                 watching.append(start(keep_reloading(state.looked, renewed), name="conch.reload"))
             waiting = PendingScores(self._run_output, store)
@@ -221,7 +304,8 @@ class ProcessTree:
                 watching.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, watching)
             if state.model is not None and not state.engine.up.is_set():
-                acting.cancel()  # it waits for an engine that does not come
+                for kept in tree.agents:
+                    kept.living.cancel()  # it waits for an engine that does not come
             waiting.anew()
             if state.page is None:  # nobody has seen it: a short run does not wait for it to begin
                 for kept in page:
@@ -248,21 +332,25 @@ class ProcessTree:
                 raise next(iter(state.failed.values()))
 
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
-        """Return when the agent has ended, a stop was requested, or a child cannot go on."""
-        acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
+        """Return when the agents have ended, a stop was requested, or a child cannot go on."""
+        state, living = self._state, {kept.living for kept in (*tree.agents, *tree.scoring)}
         async with background(self._stop.wait(), name="conch.stop") as stopping:
             watching: set[asyncio.Task[Any]] = {*tasks, stopping}
             while True:
-                done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
+                async with background(state.rested.wait(), name="conch.rested") as resting:
+                    done, _ = await asyncio.wait({*watching, resting}, return_when=asyncio.FIRST_COMPLETED)
+                done.discard(resting)
+                state.rested.clear()
                 for task in done - {*living, stopping}:
                     task.result()  # the server that kept dying: raises
                 if tree.fatal() is not None or stopping in done:
                     return
-                if acting in done and (acting.result() == 0 or self._state.cycles is not None):
+                if agents_are_over(tree.agents, state.at_rest, counted=state.cycles is not None):
                     return
+                watching -= done
                 for task in done:
-                    watching.discard(task)
-                    self._report_down(task.get_name())
+                    if task.result() != 0:
+                        self._report_down(task.get_name())
 
     def _report_down(self, name: str) -> None:
         [child] = [child for child in self._state.children if child.watched.name == name]
@@ -282,45 +370,42 @@ class ProcessTree:
             consumers.tell(messages.ChangeRules[PluginRow](rules=tuple(state.wanted_rules())))
             self._reports.write_down()
 
-    def _child(
-        self, name: str, module: str, *, lasts: bool = True, nice: int = 0, secrets: bool = True
-    ) -> ChildProcess:
-        watched = ChildRecord(name)
-        self._state.watched.append(watched)
-        child = ChildProcess(
-            watched,
-            module,
-            hear=self._reports.hear,
-            changed=self._reports.write_down,
-            tell=self._run_output.warn,
-            lasts=lasts,
-            nice=nice,
-            secrets=secrets,
-            first=self._forks.get(name) if secrets else None,
-        )
-        self._state.children.append(child)
-        return child
-
-    def _plugins(self) -> list[tuple[ConsumerInfo, ChildProcess]]:
-        """Plug-in consumers, each in a process of its own."""
-        return [
-            (plugin, self._child(plugin.name, CONSUMER_MODULE, secrets=False))
-            for plugin in self._state.wanted_plugins()
-        ]
-
-    def _pages(self) -> list[ChildProcess]:
-        """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
-        return [self._child(PAGE, CONSUMER_MODULE, nice=PAGE_NICE)] if PAGE in self._state.wanted_builtin() else []
-
-    def _engines(self) -> list[ChildProcess]:
-        """The engine of the mind `local`, one for all agents. It has the agents' niceness: they wait for it."""
-        return [self._child(ENGINE, ENGINE_MODULE, secrets=False)] if self._state.model is not None else []
-
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""
         if self._stop.is_set():
             run.cancel()
         self._stop.set()
+
+
+@asynccontextmanager
+async def _connected(state: RunState) -> AsyncIterator[Bus]:
+    """The bus of the run."""
+    from conch.bus.jetstream import JetStreamBus
+    from conch.cli.common import stream_bytes
+
+    async with JetStreamBus(
+        state.access,
+        name="conch-run",
+        max_bytes=stream_bytes(state.settings) if state.embedded else -1,
+        replicas=1 if state.embedded else state.settings.bus.replicas,
+        strict=state.settings.bus.durability == "strict",
+    ) as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def _claimed(bus: Bus, state: RunState, tasks: OwnedTasks) -> AsyncIterator[Sequence[asyncio.Task[Any]]]:
+    """The task that keeps the run's claim on its agents, on a bus that other runs reach; on the run's own server none,
+    as the home has one run at a time. Raises AgentsBusyError."""
+    if state.embedded:
+        yield ()
+        return
+    async with claimed(bus, state.home.path, state.agents) as claim:
+        keeping = tasks.start(claim.keep(), name="conch.claim")
+        try:
+            yield (keeping,)
+        finally:
+            await cancel_and_wait(keeping)
 
 
 async def _identities(bus: Bus, state: RunState, run_output: RunOutput) -> list[AgentIdentity]:

@@ -16,7 +16,7 @@ from conch.consumer.operations import watched
 from conch.errors import BusError, ConchError, StoreError
 from conch.experience import ExperienceReader
 from conch.home import Home
-from conch.requests import ask
+from conch.requests import ask, ask_all
 from conch.tasks import background
 from conch.text import safe_text
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
@@ -146,8 +146,10 @@ class PictureSource:
     async def _look(self, bus: Bus) -> None:
         picture = self.picture
         try:
-            every = len(picture.names) > 1
-            answer = await ask(bus, control_subject(picture.names[0], "status"), {"all": every}, timeout=1.0)
+            if len(picture.names) > 1:
+                answer = await ask_all(bus, picture.names, "status", {}, timeout=1.0)
+            else:
+                answer = await ask(bus, control_subject(picture.names[0], "status"), {}, timeout=1.0)
             for row in answer.get("agents", [answer]):
                 picture.tell(str(row["agent"]), str(row["state"]), str(row["why"]))
             picture.change(states=dict(answer.get("states", {})))

@@ -197,12 +197,14 @@ def _complete(own: Mapping[str, object], part: object) -> object:
 
 
 class CycleSettings(SettingsSection):
-    """Timing of the cycle."""
+    """The cycle: its timing, and the processes that run it."""
 
     interval: Annotated[float, Field(ge=0)] = 1.0
     """Seconds from one cycle to the next."""
     reflect_every: Annotated[int, Field(ge=0)] = 10
     """Cycles from one reflection to the next; 0: never."""
+    processes: Annotated[int, Field(ge=1, le=256)] = 1
+    """Processes over which the agents of a run are spread; with fewer agents, one process for each agent."""
     material: bool = True
     """Whether new files and goals come, every 20 cycles, to a workspace that Conch made and filled; to no other."""
 

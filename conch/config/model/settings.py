@@ -56,7 +56,7 @@ class Settings(SettingsSection):
     mind: MindSettings = MindSettings()
     """The mind, which thinks and decides."""
     cycle: CycleSettings = CycleSettings()
-    """Timing of the cycle."""
+    """The cycle: its timing, and the processes that run it."""
     tools: ToolSettings = ToolSettings()
     """The tools' sandbox and its limits."""
     values: ValuesSettings = ValuesSettings()

@@ -153,8 +153,8 @@ def _agent(agents: Sequence[str], without: str) -> BusUser:
     asked = tuple(control_subject(agent, "*") for agent in agents)
     return BusUser(
         AGENT,
-        f"conch run --without {without}",
-        _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), kept),
+        f"conch agent run, conch run --without {without}",
+        _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), asked, kept),
         asked,
     )
 

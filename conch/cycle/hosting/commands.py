@@ -5,25 +5,38 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pydantic import ValidationError
 
+from conch.bus import Bus
 from conch.cycle.hosting.runner import AgentRunner
 from conch.cycle.state.sent import SentPrompt
-from conch.errors import ConchError, UsageError
-from conch_schemas import AgentPaused, AgentResumed, Goal, JsonObject
+from conch.errors import BusError, ConchError, UsageError
+from conch.processes import messages
+from conch.tasks import concurrently
+from conch_schemas import AgentPaused, AgentResumed, Goal, JsonObject, control_subject
 
 SHOWN = 100
 """Agents that one status shows; those that wait for something come first."""
 _AT_EASE = ("running", "starting", "ended")
+PASSED_ON: Final = "passed_on"
+"""Field of a request for all agents that another agent process has passed on."""
+STATUS_SECONDS, OTHER_SECONDS = 0.7, 3.0
+"""Timeouts of a request that is passed on: of `status`, which is asked for with a timeout of 1 second, and of the
+others, with 5."""
 
 
 class AgentCommands:
-    """Answers the control requests of one agent. With `"all": true` a request is for all agents of its process."""
+    """Answers the control requests of one agent. With `"all": true` a request is for all agents of the run: the agents
+    of this process, and by one agent of each, those of its other processes."""
 
-    def __init__(self, beside: Mapping[str, AgentRunner], one: AgentRunner) -> None:
-        self._beside, self._one = beside, one
+    def __init__(
+        self, beside: Mapping[str, AgentRunner], one: AgentRunner, bus: Bus, others: Sequence[messages.OtherAgents]
+    ) -> None:
+        """`beside`: the agents of this process; `others`: those of the run's other processes."""
+        self._beside, self._one, self._bus, self._others = beside, one, bus, others
         self._known = {
             "pause": self._pause,
             "resume": self._resume,
@@ -52,7 +65,45 @@ class AgentCommands:
             raise UsageError("the request is not JSON") from None
         if not isinstance(body, dict):
             raise UsageError("the request must be a JSON object")
-        return await do(body)
+        if body.get("all") is not True or body.get(PASSED_ON) is True or not self._others:
+            return await do(body)
+        answers = await self._pass_on(verb, body)
+        return self._together(verb, await do(body), answers)
+
+    async def _pass_on(self, verb: str, body: JsonObject) -> list[JsonObject | None]:
+        """The answers of the other processes; None where one does not answer."""
+        request = json.dumps(body | {PASSED_ON: True}).encode()
+        timeout = STATUS_SECONDS if verb == "status" else OTHER_SECONDS
+
+        async def answer(other: messages.OtherAgents) -> JsonObject | None:
+            try:
+                found = json.loads(
+                    await self._bus.request(control_subject(other.first, verb), request, timeout=timeout)
+                )
+            except (BusError, ValueError):
+                return None
+            return found if isinstance(found, dict) and "error" not in found else None
+
+        return await concurrently(answer, self._others)
+
+    def _together(self, verb: str, own: JsonObject, answers: Sequence[JsonObject | None]) -> JsonObject:
+        """This process's reply with the others'. Raises BusError where others do not answer: what was asked is done
+        here."""
+        silent = [other for other, answer in zip(self._others, answers, strict=True) if answer is None]
+        if verb != "status":
+            if silent:
+                number = sum(other.number for other in silent)
+                raise BusError(
+                    f"{number} agents, {silent[0].first} among them, do not answer: conch status, then again"
+                )
+            return own
+        there = [own, *(answer for answer in answers if answer is not None)]
+        states = sum((Counter(one["states"]) for one in there), Counter[str]())
+        rows = [row for one in there for row in one["agents"]]
+        for other in silent:
+            states["not answering"] += other.number
+            rows.append({"agent": other.first, "state": "not answering", "why": "", "cycle": None})
+        return _fleet(rows, states)
 
     def _meant(self, body: JsonObject) -> list[AgentRunner]:
         return list(self._beside.values()) if body.get("all") is True else [self._one]
@@ -101,9 +152,13 @@ class AgentCommands:
     async def _status(self, body: JsonObject) -> JsonObject:
         if body.get("all") is not True:
             return dict(self._one.status())
-        rows = [one.row() for one in self._beside.values()]
-        states = Counter(row["state"] for row in rows)
-        return {"agents": sorted(rows, key=lambda row: row["state"] in _AT_EASE)[:SHOWN], "states": dict(states)}
+        rows: list[JsonObject] = [dict(one.row()) for one in self._beside.values()]
+        return _fleet(rows, Counter(row["state"] for row in rows))
+
+
+def _fleet(rows: list[JsonObject], states: Mapping[str, int]) -> JsonObject:
+    """The status of several agents."""
+    return {"agents": sorted(rows, key=lambda row: row["state"] in _AT_EASE)[:SHOWN], "states": dict(states)}
 
 
 def _goal(said: JsonObject) -> Goal:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from conch.engine import TokenCounter
 
 ACTING_PER_CPU = 4
-"""Agents per processor that use tools and run checks at once; the others wait for a slot."""
+"""Agents per processor that use tools and run checks at once, of all processes together; the others wait for a slot."""
 
 
 class AgentsOrder(Protocol):
@@ -72,7 +72,8 @@ class AgentFactory:
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = child.spec.values
-        self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        acting = ACTING_PER_CPU * (os.cpu_count() or 1) // (1 + len(child.spec.others))
+        self._tool_slots = asyncio.Semaphore(max(1, acting))
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
@@ -86,7 +87,7 @@ class AgentFactory:
         self._copies: asyncio.Task[WorkspaceTemplate] | None = None
         self._known_lines = FilePool()
         self._meters: list[EffectMeter] = []
-        self.agent_runner = [self._host(number, spec) for number, spec in enumerate(child.spec.agents)]
+        self.agent_runner = [self._host(spec) for spec in child.spec.agents]
         self.dormant_agents = {
             name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec.resting.items()
         }
@@ -109,7 +110,7 @@ class AgentFactory:
         for meter in self._meters:
             meter.close()
 
-    def _host(self, number: int, spec: messages.AgentStart) -> AgentRunner:
+    def _host(self, spec: messages.AgentStart) -> AgentRunner:
         name, alone = spec.name, self._child.spec.alone
         seed = self._settings.seed if alone else _seed(self._settings.seed, name)
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
@@ -127,7 +128,7 @@ class AgentFactory:
 
         cycles = self._child.spec.cycles
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
-        cycle_schedule = Schedule(settings.cycle.interval, None if alone else number / len(self._child.spec.agents))
+        cycle_schedule = Schedule(settings.cycle.interval, None if alone else spec.place)
         begun = RunStart(found.until, found.decisions) if (found := spec.begun) is not None else None
         return AgentRunner(name, origin, control, cycle_schedule, make, furnish, cycles=cycles, begun=begun)
 

@@ -1,4 +1,4 @@
-"""Entry point of the agents' process, `python -m conch.cycle.hosting.process`, started by the supervisor."""
+"""Entry point of an agent process, `python -m conch.cycle.hosting.process`, started by the supervisor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 from conch.bus import shared_subscription
 from conch.bus.jetstream import JetStreamBus
 from conch.cycle.hosting.factory import AgentFactory
-from conch.cycle.hosting.host import AgentHost
+from conch.cycle.hosting.host import AgentHost, OtherProcesses
 from conch.cycle.hosting.runner import said
 from conch.processes import BUS_SECONDS, ChildProcessLink, messages, run_child
 
@@ -20,11 +20,24 @@ async def live(child: ChildProcessLink[messages.AgentsStart]) -> None:
         shared_subscription(bus) as shared_events,
         AgentFactory(child, shared_events) as agent_factory,
     ):
-        host = AgentHost(shared_events, agent_factory.agent_runner, agent_factory.dormant_agents)
+        stopped = asyncio.Event()
 
         def stop() -> None:
+            stopped.set()
             for one in agent_factory.agent_runner:
                 one.control.stop()
+
+        async def ended() -> None:
+            child.report(messages.AgentsEnded())
+            await stopped.wait()
+
+        def set_aside(error: Exception | None) -> None:
+            why, code = ("", 1) if error is None else (said(error), getattr(error, "exit_code", 1))
+            child.report(messages.AgentsSetAside(error=why, exit_code=code))
+
+        others = child.spec.others
+        beside = OtherProcesses(others, set_aside=set_aside, ended=ended) if others else None
+        host = AgentHost(shared_events, agent_factory.agent_runner, agent_factory.dormant_agents, beside)
 
         child.on(messages.StopCommand, lambda _: stop())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)

@@ -18,6 +18,9 @@ HEARD = 70
 """Events received, of any agent, between two checkpoints: some 10 cycles."""
 SECONDS = 5.0
 """Most seconds between two checkpoints while events are received."""
+IDLE_SECONDS = 300.0
+"""Seconds without a received event, after which all memories are written where the stream has grown: agents of other
+processes go on, and a position that stays would keep the stream from being trimmed."""
 
 
 class Checkpointed(Protocol):
@@ -51,6 +54,8 @@ class CheckpointSchedule:
             dormant_agents,
         )
         self._count = 0
+        self._passed = subscription.seen
+        """Sequence up to which the memories of an idle process were written."""
         self._due, self._news = asyncio.Event(), asyncio.Event()
 
     def heard(self) -> None:
@@ -73,17 +78,28 @@ class CheckpointSchedule:
                 await self._save(one)
 
     async def finish(self) -> None:
-        """Write all of them, at an orderly end."""
+        """Write all of them."""
         await concurrently(self._save, (*self._agent_runners, *self._dormant_agents))
 
     async def _turn(self) -> None:
-        await self._news.wait()
+        while not self._news.is_set():
+            try:
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await self._news.wait()
+            except TimeoutError:
+                await self._pass()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SECONDS):
                 await self._due.wait()
         self._count = 0
         self._due.clear()
         self._news.clear()
+
+    async def _pass(self) -> None:
+        """Write all memories where the stream has grown since, by events that concern none of them."""
+        if (seen := self._subscription.seen) > self._passed:
+            self._passed = seen
+            await self.finish()
 
     async def _save(self, one: Checkpointed) -> None:
         try:

@@ -1,4 +1,5 @@
-"""Measure the whole run: ops/bench run [--agents N…] [--seconds S] [--mind no-op|reflex|both] [--quick] [--renew].
+"""Measure the whole run: ops/bench run [--agents N…] [--processes P…] [--seconds S] [--mind no-op|reflex|both]
+[--quick] [--renew].
 
 Real runs under strict durability, as fast as they go, each in a fresh home: cycles, processor time, memory, bytes,
 facts and fsyncs, between two moments after each agent's first cycle. `no-op` is the scripted mind with a tool that does
@@ -20,6 +21,8 @@ from run.measure import Measured, measure
 from run.table import table
 
 AGENTS = [1, 10, 100, 1000]
+SPREAD = (100, 2)
+"""Agents and processes of the row of several agent processes, where neither is given; of the no-op mind."""
 REFLEX = (1, 10)
 """Agents of the reflex mind, where none are named: each more agents adds the same work of its own."""
 
@@ -30,6 +33,7 @@ def main() -> None:
     parser.add_argument(
         "--agents", type=int, nargs="+", help="numbers of agents; 1 10 100 1000, of the reflex mind 1 10"
     )
+    parser.add_argument("--processes", type=int, nargs="+", help="numbers of agent processes; 1, of 100 agents also 2")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds that are measured of each run")
     parser.add_argument("--mind", default="both", choices=("no-op", "reflex", "both"))
     parser.add_argument("--renew", action="store_true", help="measure what --quick compares with, and store it")
@@ -40,10 +44,21 @@ def main() -> None:
         sys.exit(renew() if chosen.renew else hold())
     found: list[Measured] = []
     for mind in ("no-op", "reflex") if chosen.mind == "both" else (chosen.mind,):
-        for agents in chosen.agents or (AGENTS if mind == "no-op" else REFLEX):
-            found.append(measure(agents, mind, lambda run: _wait(run, chosen.seconds)))
-            print(f"{mind}, {agents:,} agents: load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+        for agents, processes in _rows(mind, chosen.agents, chosen.processes):
+            found.append(measure(agents, mind, lambda run: _wait(run, chosen.seconds), count=processes))
+            print(f"{mind}, {agents:,} agents, {processes} processes: load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     print(table(found))
+
+
+def _rows(mind: str, agents: list[int] | None, processes: list[int] | None) -> list[tuple[int, int]]:
+    """The agents and agent processes of each run."""
+    rows = [
+        (number, spread)
+        for number in agents or (AGENTS if mind == "no-op" else REFLEX)
+        for spread in processes or [1]
+        if spread <= number
+    ]
+    return rows if agents or processes or mind != "no-op" else [*rows, SPREAD]
 
 
 def _wait(run: LiveRun, seconds: float) -> None:

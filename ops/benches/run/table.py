@@ -15,11 +15,16 @@ LARGEST = 6
 def table(measured: Sequence[Measured]) -> str:
     """A line for each figure; a figure that a run lacks is `–`."""
     columns = [_figures(one) for one in measured]
-    heads = [f"{one.agents:,} {one.mind}" for one in measured]
+    heads = [_head(one) for one in measured]
     lines = [["", *heads], ["---", *("---:" for _ in heads)]]
     names = dict.fromkeys(name for column in columns for name in column)
     lines += [[name, *(column.get(name, "–") for column in columns)] for name in names]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _head(one: Measured) -> str:
+    spread = f", {one.processes} processes" if one.processes > 1 else ""
+    return f"{one.agents:,} {one.mind}{spread}"
 
 
 def _figures(one: Measured) -> dict[str, str]:

@@ -192,7 +192,7 @@ async def _handed(
     or refuses, 503 for one that does not answer."""
     name = await the_agent(world, agent)
     run = world.home.running()
-    if otherwise is None and (run is None or name not in run.agents):
+    if otherwise is None and (run is None or (name not in run.agents and run.bus.embedded)):
         world.bus  # noqa: B018 - raises where there is none
         raise HTTPException(409, f"The agent {name} does not run: conch run starts it.")
     return await handed_over(world.bus, world.home, name, verb, body, otherwise)

@@ -21,7 +21,8 @@ from conch.tasks import background
 
 ENGINE_MODULE: Final = "conch.engine.process"
 TEMPERATURE: Final = 0.3
-"""Sampling temperature of a small model where none is set. SmolLM2 wrote 22 of 28 calls right with it, 16 with 0.7."""
+"""Sampling temperature of a small model where none is set. In trials SmolLM2 wrote more calls right with it than with
+0.7."""
 MOST_SLOTS: Final = 4
 """Most replies that are decoded side by side; each slot has a context of its own in memory."""
 

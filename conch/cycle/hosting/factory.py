@@ -33,6 +33,8 @@ from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_ma
 
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once; the others wait for a slot."""
+READING_PER_CPU = 16
+"""The same for acts that only read, inside this process: more of them publish in one group, which costs less."""
 
 
 class AgentsOrder(Protocol):
@@ -68,7 +70,9 @@ class AgentFactory:
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = child.spec.values
-        self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        self._tool_slots, self._reading_slots = (
+            asyncio.Semaphore(each * (os.cpu_count() or 1)) for each in (ACTING_PER_CPU, READING_PER_CPU)
+        )
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus)
         self._shelf = FilePool()
@@ -154,6 +158,7 @@ class AgentFactory:
             values=self._values,
             agentuid=agentuid,
             tool_slots=self._tool_slots,
+            reading_slots=self._reading_slots,
             count=count,
             meter=self._meter(own, workspace, settings),
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),

@@ -215,10 +215,10 @@ async def test_a_reward_that_arrives_stands_in_the_next_prompt(life: Life, start
         await running.idle()
     cycle = running.cycles()[-1]
 
-    seen = len(life.mind.asked)
     await running.put(experience(cycle, 0.375, source=source_of("echo", life.agentuid)))
     while cycle not in running.agent.memory.rewards:
         await running.idle()
+    seen = len(life.mind.asked)
     while len(life.mind.asked) < seen + 2:
         await running.idle()
 

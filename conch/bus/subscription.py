@@ -196,8 +196,6 @@ class SharedSubscription:
                 for subscription in subscriptions:
                     subscription._offer(arrived)
         self.seq = deliveries[-1].seq
-        for subscription in self._subscriptions:
-            subscription._wake.set()
 
 
 class StreamSubscription:
@@ -271,6 +269,7 @@ class StreamSubscription:
         self._queue.append(arrived)
         self._bytes += len(arrived.data)
         self._last = arrived.seq
+        self._wake.set()
 
     def _dequeue(self, most: int) -> Sequence[ReceivedEvent]:
         queue = self._queue

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from conch.actions import effect_of
 from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.goals import GoalBaseline, runs_program
 from conch.cycle.state.effects import touched
@@ -16,6 +17,8 @@ from conch_schemas import Action, Cost, GoalCheck, Outcome, OutcomeStatus, Usage
 
 THOUGHT_SHOWN = 2000
 """Most characters of the thought in `action.taken`."""
+READING_SKILLS = {"filesystem.read", "filesystem.list", "filesystem.exists", "filesystem.info", "notes.recall"}
+"""Calls of built-in tools that take about a millisecond inside this process."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class ActionResult:
 def runs(action: Action, guard: str | None) -> bool:
     """Whether the action calls a tool that may run."""
     return guard is None and action.valid and action.kind == "TOOL"
+
+
+def only_reads(action: Action) -> bool:
+    """Whether the action runs a tool that starts no program and changes no file: no goal is checked after it."""
+    return action.skill in READING_SKILLS and effect_of(action) == "read"
 
 
 async def act(

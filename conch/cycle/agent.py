@@ -7,6 +7,7 @@ far the cycle came: after a thought without a decision, the agent decides; an in
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ import structlog
 
 from conch.bus import ReceivedEvent
 from conch.config import MindSettings
-from conch.cycle.act import ActionResult, act, cut_short, runs, taken
+from conch.cycle.act import ActionResult, act, cut_short, only_reads, runs, taken
 from conch.cycle.context import AgentContext
 from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.decide import DecisionResult, decide
@@ -228,7 +229,7 @@ class Agent:
         """Measure goals before the first thought: those that hold already earn no reward and are no longer active."""
         context = self._agent_context.context(None)
         new = self._baseline.new(self.memory.goals.values())
-        async with self._turn(needed=bool(new)):
+        async with self._turn(self._agent_context.tool_slots, needed=bool(new)):
             results = await self._measured_beside(new, context)
         for active, found in results:
             goal = active.goal
@@ -301,9 +302,11 @@ class Agent:
             number, lambda mind, system, situation, limits: decide(mind, system, situation, self._registry, limits)
         )
         guard = self._agent_context.values.guard(decision.action)
-        async with self._turn(needed=runs(decision.action, guard)):
+        slots = self._agent_context.reading_slots if only_reads(decision.action) else self._agent_context.tool_slots
+        async with self._turn(slots, needed=runs(decision.action, guard)):
             await self._intend(number, decision, guard)
-            await self._act(number, observation)
+            result = await self._act(observation)
+        await self._taken(number, result, dict(observation.situation.needs))
 
     async def _intend(self, number: int, decision: DecisionResult, guard: str | None) -> None:
         reply, raw = decision.completion, cut(decision.completion.text)
@@ -327,10 +330,10 @@ class Agent:
             )
         )
 
-    async def _act(self, number: int, observation: Observation) -> None:
+    async def _act(self, observation: Observation) -> ActionResult:
         decided = self.memory.decided
         assert decided is not None
-        result = await act(
+        return await act(
             decided.action,
             decided.guard,
             toolbox=self._agent_context.toolbox,
@@ -339,7 +342,6 @@ class Agent:
             baseline=self._baseline,
             meter=self._agent_context.meter,
         )
-        await self._taken(number, result, dict(observation.situation.needs))
 
     async def _taken(self, number: int, result: ActionResult, needs: dict[str, float]) -> None:
         decided = self.memory.decided
@@ -434,16 +436,16 @@ class Agent:
         await self._reflect(number)
 
     @asynccontextmanager
-    async def _turn(self, *, needed: bool) -> AsyncIterator[None]:
-        """Hold a slot for tools and checks. Raises StoppedError when told to stop while waiting for one."""
+    async def _turn(self, slots: asyncio.Semaphore, *, needed: bool) -> AsyncIterator[None]:
+        """Hold one of the slots for tools and checks. Raises StoppedError when told to stop while waiting for one."""
         if not needed:
             yield
             return
-        await self.control.unless_stopped(self._agent_context.tool_slots.acquire())
+        await self.control.unless_stopped(slots.acquire())
         try:
             yield
         finally:
-            self._agent_context.tool_slots.release()
+            slots.release()
 
     # -- questions to the mind ---------------------------------------------------------------------------------------
 

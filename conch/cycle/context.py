@@ -40,6 +40,8 @@ class AgentContext:
     agentuid: str
     tool_slots: asyncio.Semaphore
     """Held while tools and checks run: bounds how many agents of a process act concurrently."""
+    reading_slots: asyncio.Semaphore
+    """Held in its place while a tool runs that only reads, inside this process: there are more of these."""
     count: CycleCount | None = None
     """The counter of its cycles, where it has a home."""
     meter: EffectMeter | None = None

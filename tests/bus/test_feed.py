@@ -62,6 +62,30 @@ async def test_each_tap_is_given_what_it_asked_for_in_order(bus: Bus, publish: C
                 await none.get()
 
 
+class Bell(asyncio.Event):
+    """An event that counts how often it is set."""
+
+    rung = 0
+
+    def set(self) -> None:
+        self.rung += 1
+        super().set()
+
+
+async def test_an_event_wakes_those_alone_who_asked_for_it(bus: Bus, publish: Callable[..., Awaitable[int]]) -> None:
+    """A process has a dozen taps, and most events concern a few of them."""
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe((ActionTaken,), after=shared_events.seq) as some,
+        shared_events.subscribe((CycleReflected,), after=shared_events.seq) as none,
+    ):
+        some._wake, none._wake = Bell(), Bell()
+        await publish(bus, 1)
+        await taken(some, 1)
+
+        assert (some._wake.rung, none._wake.rung) == (1, 0)
+
+
 async def test_an_event_is_decoded_once_however_many_look(
     bus: Bus, publish: Callable[..., Awaitable[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,14 +92,14 @@ async def test_a_shared_consumer_that_was_overtaken_takes_its_place_anew_and_pas
         await until(lambda: first.tally.handled == 1)
     write, done = Snapshots.write, False
 
-    async def overtaken(written: Snapshots) -> None:
+    async def overtaken(written: Snapshots) -> int:
         nonlocal done
         if not done and written._context.tally.handled < 2:
-            return
+            return 0
         if not done:
             done, entry = True, await bus.get(state_key("count", "echo"))
             await bus.put(state_key("count", "echo"), entry.value, revision=entry.revision)
-        await write(written)
+        return await write(written)
 
     monkeypatch.setattr(Snapshots, "write", overtaken)
     stop = asyncio.Event()

@@ -13,6 +13,8 @@ from conch.bus import MemoryBus
 from conch.bus.checkpoints import position_key
 from conch.consumer import ConsumerSpec
 from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime import snapshots
+from conch.consumer.runtime.snapshots import pause_after
 from conch_schemas import ActionTaken, CycleReflected, encode, subject_of, trace_of, traceparent_of
 from tests.consumer.conftest import Alone, seen
 
@@ -142,3 +144,14 @@ async def test_a_consumer_that_lingers_lets_others_go_first(until: Until, act: M
         assert asyncio.get_running_loop().time() - began >= 0.05
         stop.set()
         await running
+
+
+@pytest.mark.parametrize(
+    ("took", "states", "pause"), [(0.001, 10, 1.0), (0.001, 100, 5.0), (0.2, 0, 4.0), (0.1, 10_000, 30.0)]
+)
+def test_many_states_are_written_more_seldom(
+    took: float, states: int, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty states a second, a twentieth of the time, and each half-minute all the same."""
+    monkeypatch.setattr(snapshots, "SNAPSHOT_SECONDS", 1.0)
+    assert pause_after(took, states) == pytest.approx(pause)

@@ -111,7 +111,7 @@ class Life:
         self.values = Values()
         self.script: MaterialScript | None = None
         self.batch = False
-        self.turns = asyncio.Semaphore(8)
+        self.turns, self.reading = asyncio.Semaphore(8), asyncio.Semaphore(8)
         self.known: KnownLines | None = None
         """The lines that the agent knows; None: its acts are not measured."""
         self.said: list[tuple[str, str]] = []
@@ -159,7 +159,8 @@ class Life:
     def _made(self, shared_events: SharedSubscription, control: Control, at: RecoveredAgent) -> Agent:
         body = AgentContext(
             shared_events, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
-            self.settings, self.values, self.agentuid, self.turns, meter=self._meter(), script=lambda: self.script,
+            self.settings, self.values, self.agentuid, self.turns, self.reading, meter=self._meter(),
+            script=lambda: self.script,
         )  # fmt: skip
         return Agent(body, at, control)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conch.bus import MemoryBus, MemoryJournal, shared_subscription
+from conch.bus import MemoryBus, MemoryJournal, Stored, shared_subscription
 from conch.bus.checkpoints import memory_key
 from conch.cycle.agent import Agent
 from conch.cycle.control import Control
@@ -504,3 +504,31 @@ async def test_tools_are_used_in_turn(town: Town, until: Until, begin: Begin) ->
 
     assert most == 1
     assert all(len(town.cycles(name)) == 4 for name in NAMES)
+
+
+async def test_an_act_that_only_reads_waits_for_no_program(town: Town) -> None:
+    """While every slot for tools is taken, an agent looks at its files: it needs no more than a moment."""
+    taken = asyncio.Semaphore(0)
+    for life in town.lives.values():
+        life.turns = taken
+        life.mind.decides = lambda _: 'TOOL: filesystem(operation="exists", path=".")'
+    async with asyncio.timeout(30):
+        await town.run(2)
+
+    assert all(len(town.cycles(name)) == 2 for name in NAMES)
+
+
+async def test_an_outcome_is_stored_when_its_slot_is_free(life: Life) -> None:
+    """While the bus takes its time for an outcome, the next agent uses its tool."""
+    slots, free = asyncio.Semaphore(1), dict[str, bool]()
+
+    class Watched(MemoryBus):
+        async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
+            free[subject.rpartition("action.")[2]] = not slots.locked()
+            return await super().publish(subject, data, id=id)
+
+    life.turns = slots
+    life.mind.decides = lambda _: 'TOOL: filesystem(operation="write", path="a.txt", content="b")'
+    await life.run(1, Watched(life.journal))
+
+    assert (free["decided"], free["taken"]) == (False, True)

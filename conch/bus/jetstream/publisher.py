@@ -1,12 +1,13 @@
 """The publisher: pipelined JetStream publishes with a bounded window of unacknowledged messages.
 
-Under strict durability every message costs the server a write to disk; so messages that wait while others are in flight
-are sent as one atomic batch, which costs six writes at any size (measured on nats-server 2.15.1; below GROUP it does
-not pay). Messages that a lost connection leaves unacknowledged are sent again in their order, under the same ids: the
-server recognises duplicates, and beyond its dedupe window the stream is searched for the ids first. In a cluster the
-connection may stay while the stream's leader dies: what the leader had taken stays unacknowledged, so nothing is sent
-that would overtake it. And a server with much to store answers late: the late acknowledgement of an attempt that was
-given up still counts, or each further attempt would be late as well.
+Under strict durability every message costs the server a write to disk; so messages that wait while others are in
+flight, and those that tasks submit in turns of the event loop that follow each other, are sent as one atomic batch,
+which costs six writes at any size (measured on nats-server 2.15.1; below GROUP it does not pay). Messages that a lost
+connection leaves unacknowledged are sent again in their order, under the same ids: the server recognises duplicates,
+and beyond its dedupe window the stream is searched for the ids first. In a cluster the connection may stay while the
+stream's leader dies: what the leader had taken stays unacknowledged, so nothing is sent that would overtake it. And a
+server with much to store answers late: the late acknowledgement of an attempt that was given up still counts, or each
+further attempt would be late as well.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ PIECE = 256
 GROUP, LARGEST_GROUP = 16, 1000
 """Waiting messages from which an atomic batch is worth it, and the server's limit for one."""
 GROUP_BYTES = 8 * 2**20
+FULL_GROUP, STILL_TURNS, GATHER_SECONDS = 256, 2, 0.05
+"""A group is sent with this many messages, or after so many turns of the event loop without another one, or this many
+seconds after its first. A message costs the server 30 us in a batch of 256, 70 in one of 64, 200 alone (measured)."""
 DEDUPE_SECONDS = 120
 """Seconds that the server remembers an id; what was sent half of that ago is searched on the stream before a resend."""
 FULL = {10023, 10047, 10077}
@@ -102,6 +106,10 @@ class Publisher:
         self._resuming: asyncio.Task[None] | None = None
         self._tasks = OwnedTasks()
         self._closed = self._scheduled = False
+        self._gathered = self._still = 0
+        """Messages that waited at the last turn of the event loop, and how many turns brought no other one."""
+        self._gathering = 0.0
+        """When the group began that is being gathered."""
         self._why = "the bus was left"
         self.seen = 0
         """The greatest acknowledged sequence."""
@@ -166,10 +174,23 @@ class Publisher:
                 self._send_singly(PIECE)
                 if self._events < WINDOW_EVENTS and self._bytes < WINDOW_BYTES:
                     self._kick()
-            elif not self._sent_batches:
+            elif not self._sent_batches and not self._gathers():
                 self._send_group()
         except LostReplyError:
             return  # nothing was sent; the connection comes back
+
+    def _gathers(self) -> bool:
+        """Whether a group is sent later, with what other tasks submit in the next turns of the event loop."""
+        waiting, now = len(self._waiting), self._loop.time()
+        if not self._gathered:
+            self._gathering = now
+        self._still = 0 if waiting > self._gathered else self._still + 1
+        self._gathered = waiting
+        if self._still < STILL_TURNS and waiting < FULL_GROUP and now - self._gathering < GATHER_SECONDS:
+            self._kick()
+            return True
+        self._gathered = self._still = 0
+        return False
 
     def _send_group(self) -> None:
         """Send one batch, or a few single messages, of what waits."""

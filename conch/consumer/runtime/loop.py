@@ -5,8 +5,8 @@ Events are handled as they come, a batch at a time, and what follows from a batc
 next is handled. An agent's events keep their order: behind one that fails, or takes its time, the other events of that
 agent wait in its queue; other agents do not wait. Where a consumer handles events concurrently, what follows from each
 is published as soon as it is there, and the position stays before the first that is still in hand. Position and states
-are stored once a second and at the end: events read again after a crash give the same ids, and what is on the stream
-already is not published again.
+are stored once a second, those of many agents more seldom, and at the end: events read again after a crash give the
+same ids, and what is on the stream already is not published again.
 """
 
 from __future__ import annotations

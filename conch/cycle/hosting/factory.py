@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once, of all processes together; the others wait for a slot."""
+READING_PER_CPU = 16
+"""The same for acts that only read: more of them publish in one group, which costs less."""
 
 
 class AgentsOrder(Protocol):
@@ -72,8 +74,10 @@ class AgentFactory:
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = child.spec.values
-        acting = ACTING_PER_CPU * (os.cpu_count() or 1) // (1 + len(child.spec.others))
-        self._tool_slots = asyncio.Semaphore(max(1, acting))
+        self._tool_slots, self._reading_slots = (
+            asyncio.Semaphore(max(1, each * (os.cpu_count() or 1) // (1 + len(child.spec.others))))
+            for each in (ACTING_PER_CPU, READING_PER_CPU)
+        )
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
@@ -171,6 +175,7 @@ class AgentFactory:
             agentuid=agentuid,
             tool_slots=self._tool_slots,
             asks=self._questions.of(settings.agent),
+            reading_slots=self._reading_slots,
             count=count,
             meter=self._meter(own, workspace, settings),
             tokens=self._tokens,

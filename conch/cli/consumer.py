@@ -44,7 +44,8 @@ async def list_(*, common: CommonOptions = COMMON) -> None:
 
 @app.command
 async def lag(*, common: CommonOptions = COMMON) -> None:
-    """How many events wait for each consumer, the most first. Places are written once a second."""
+    """How many events wait for each consumer, the most first. Places are written once a second, of folds of many agents
+    every few seconds."""
     from conch.views import lag_shown, most_behind
 
     last, found = await standings(common)

@@ -19,7 +19,7 @@ class ConsumerRow(View):
 
     name: str
     acknowledged: int
-    """Every event up to this stream sequence is handled; written once a second."""
+    """Every event up to this stream sequence is handled; written once a second, with many agents more seldom."""
     lag: int
     """Events that concern it behind that, counted by the server."""
     letters: int

@@ -25,6 +25,7 @@ from conch.experience import ComponentStats, ExperienceReader, ExperienceSummary
 from conch.home import Home
 from conch.requests import ask
 from conch.rewards.watch import ActiveAlarm
+from conch.run_info import RunInfo
 from conch.views.base import View
 from conch.views.consumers import Lag
 from conch.views.rewards import SetAside
@@ -244,7 +245,7 @@ async def gather(
     """The status of these agents. What cannot be read is None, and `bus_error` is the reason. `bus` connects to the bus
     of the run in progress, `read` reads the store where there is one."""
     run = home.running()
-    silent = "not answering" if run else "not running"
+    silent = _silent(run)
     found: JsonObject = {
         "home": str(home.path),
         "running": run is not None,
@@ -276,6 +277,14 @@ async def gather(
     if not store_path(settings.store.url, home.path).exists():
         return Status.model_validate(found | _NO_STORE)
     return Status.model_validate(found | await read(lambda store: _of_store(store, names, found["agents"])))
+
+
+def _silent(run: RunInfo | None) -> str:
+    """The state of an agent that does not answer."""
+    if run is None:
+        return "not running"
+    has_agent = any(one.name.partition("-")[0] == "agent" for one in run.processes)
+    return "not answering" if has_agent else "waits for its program"
 
 
 def _disk(home: Home) -> DiskFigures | None:

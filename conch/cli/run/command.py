@@ -15,7 +15,8 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON
 from conch.cli.run.agents import names_of
-from conch.cli.run.tree import ProcessTree, first_children
+from conch.cli.run.programs import refuse_of_agent
+from conch.cli.run.tree import AGENT, ProcessTree, first_children
 from conch.config import chosen_file
 from conch.errors import UsageError
 from conch.log import get_logger
@@ -49,12 +50,27 @@ def run(
     ] = None,
     reload: Annotated[bool, Parameter(negative="", help="Take up changes of the --rules files while it runs.")] = False,
     without: Annotated[
-        list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas.")
+        list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas; agent: no agent.")
     ] = None,
     ui_port: Annotated[int | None, Parameter(help="TCP port of the dashboard; without it 26624, or any.")] = None,
     metrics_port: Annotated[int | None, Parameter(help="TCP port of /metrics; without it 9464, or a free one.")] = None,
 ) -> None:
-    """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""
+    """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles).
+
+    --without agent runs bus, consumers, store and page alone, for programs that act by `conch.agent`.
+    """
+    skipped = _skipped(without or ())
+    if AGENT in skipped:
+        asked = {
+            "--agents": agents,
+            "--workspace": workspace,
+            "--cycles": cycles,
+            "--interval": interval,
+            "--mind": mind,
+            "--script": script,
+            "--seed": seed,
+        }
+        refuse_of_agent([option for option, value in asked.items() if value is not None])
     if cycles is not None and cycles < 1:
         raise UsageError(f"--cycles {cycles}: at least 1")
     if reload and not rules:
@@ -78,7 +94,6 @@ def run(
     files = [str(rule) for rule in rules or ()]
     refuse_writable(home, settings, chosen_file(common.config, home), files)
     os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
-    skipped = _skipped(without or ())
     with forked(first_children(settings, skipped)) as forks, home.owned():
         configure(settings.log, home.logs / "run.log", process="run")
         if (closed := home.close_to_others()) is not None:

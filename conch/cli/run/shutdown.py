@@ -32,7 +32,8 @@ class WatchedTask:
 class RunningChildren:
     """The child processes of a run, and their shutdown."""
 
-    agent: WatchedTask
+    agent: WatchedTask | None
+    """None: programs act, which end by themselves."""
     consumers: WatchedTask
     plugins: Sequence[WatchedTask]
     """Plug-in consumers, each in a process of its own."""
@@ -51,7 +52,8 @@ class RunningChildren:
     def fatal(self) -> ConchError | None:
         """Why the agent, the consumers, the engine or a dashboard that is needed cannot go on."""
         needed = [kept.child for kept in (*self.page, *self.engine) if self.page_is_needed or kept in self.engine]
-        return first_fatal([self.agent.child, self.consumers.child, *needed])
+        acting = [self.agent.child] if self.agent is not None else []
+        return first_fatal([*acting, self.consumers.child, *needed])
 
 
 async def shut_down(
@@ -61,9 +63,10 @@ async def shut_down(
 
     `counted`: the run had a set number of cycles, all to be recorded. Raises for what went wrong.
     """
-    fatal, acting, consuming = tree.fatal(), tree.agent.living, tree.consumers.living
-    tree.agent.child.end()
-    await ended([acting], settings.tools.timeout + 10.0)
+    fatal, consuming = tree.fatal(), tree.consumers.living
+    if tree.agent is not None:
+        tree.agent.child.end()
+        await ended([tree.agent.living], settings.tools.timeout + 10.0)
     by_itself = fatal is None and not stop.is_set()
     whole = by_itself and counted
     patience = settings.rewards.longest_deadline + FINISH_MARGIN if whole else STOP_SECONDS
@@ -79,7 +82,7 @@ async def shut_down(
     fatal = fatal or tree.fatal()
     if fatal is not None:
         raise fatal
-    if whole and (acting.cancelled() or acting.result() != 0):
+    if whole and tree.agent is not None and (tree.agent.living.cancelled() or tree.agent.living.result() != 0):
         raise ConchError(f"the agent died again and again: see {logs / 'agent.log'}")
     if whole and unfinished:
         raise ConchError(f"not every experience was recorded: see {logs / 'consumers.log'}")

@@ -35,6 +35,8 @@ class RunState:
     reloads: bool
     alone: bool
     """Whether the run was asked for one agent."""
+    has_agent: bool = True
+    """Whether agents of Conch's own act in this run; else programs do, by `conch.agent`."""
     common: CommonOptions = field(default_factory=CommonOptions)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     watched: list[ChildRecord] = field(default_factory=list)

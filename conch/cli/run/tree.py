@@ -27,6 +27,7 @@ from conch.cli.run.prepare import (
     set_weights,
     without_strangers,
 )
+from conch.cli.run.programs import Programs, programs_of
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.reports import CONSUMERS, ChildReports
 from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, shut_down
@@ -67,7 +68,9 @@ CONSUMER_MODULE: Final = "conch.consumer.process"
 
 def first_children(settings: Settings, skipped: Set[str]) -> dict[str, ForkedModule]:
     """The children that a run forks before it begins, by name: those that run no code of plug-ins."""
-    children = {AGENT: ForkedModule(AGENT_MODULE), CONSUMERS: ForkedModule(CONSUMER_MODULE)}
+    children = {CONSUMERS: ForkedModule(CONSUMER_MODULE)}
+    if AGENT not in skipped:
+        children[AGENT] = ForkedModule(AGENT_MODULE)
     if PAGE in wanted_builtin(settings, skipped):
         children[PAGE] = ForkedModule(CONSUMER_MODULE, nice=PAGE_NICE)
     return children
@@ -89,11 +92,13 @@ class ProcessTree:
         as_json: bool,
         forks: Mapping[str, ForkedProcess],
     ) -> None:
-        """`forks`: the first processes of children, by name (`first_children`)."""
+        """`forks`: the first processes of children, by name (`first_children`). `skipped` with AGENT: programs act."""
         self._rules, self._forks = rules, forks
-        self._state = RunState(home, settings, list(agents), cycles, skipped, reloads, alone=len(agents) == 1)
+        acts, consumers = AGENT not in skipped, skipped - {AGENT}
+        names = list(agents) if acts else programs_of(home, settings.agent)
+        self._state = RunState(home, settings, names, cycles, consumers, reloads, len(names) == 1, has_agent=acts)
         self._stop = asyncio.Event()
-        self._run_output = RunOutput(self._stop, agents, as_json=as_json)
+        self._run_output = RunOutput(self._stop, names, as_json=as_json, others=not acts)
         self._specs = ChildSpecs(self._state)
         self._reports = ChildReports(self._state, self._run_output)
 
@@ -105,18 +110,18 @@ class ProcessTree:
         state.common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
-        agent = self._child(AGENT, AGENT_MODULE, lasts=False)
+        agent = self._child(AGENT, AGENT_MODULE, lasts=False) if state.has_agent else None
         consumers = self._child(CONSUMERS, CONSUMER_MODULE)
         server: EmbeddedServer | None = None
         tasks = OwnedTasks()
         try:
-            await concurrently(ChildProcess.begin, [agent, consumers])  # they import while the rest is made ready
+            await concurrently(ChildProcess.begin, state.children)  # they import while the rest is made ready
             discover = asyncio.to_thread(found, self._rules, state.skipped, state.settings)
             discovering = tasks.start(discover, name="conch.discover")
             state.settings = ready(state.home, state.settings, common, several=len(state.agents) > 1)
             await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
-            if state.settings.mind.kind == "local":
+            if state.settings.mind.kind == "local" and state.has_agent:
                 state.model = await asyncio.to_thread(checked, state.settings.mind.model)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
             end_stale_sandboxes(state.workspaces)
@@ -146,7 +151,11 @@ class ProcessTree:
             self._run_output.close()
 
     async def _with_bus(
-        self, agent: ChildProcess, consumers: ChildProcess, tasks: OwnedTasks, keeping: Sequence[asyncio.Task[Any]]
+        self,
+        agent: ChildProcess | None,
+        consumers: ChildProcess,
+        tasks: OwnedTasks,
+        keeping: Sequence[asyncio.Task[Any]],
     ) -> None:
         from conch.bus.jetstream import JetStreamBus
         from conch.cli.common import stream_bytes
@@ -177,11 +186,13 @@ class ProcessTree:
                 base,
                 listener,
                 embedded=embedded,
+                has_agent=state.has_agent,
             )
-            goals = await open_goals(bus, state.agents[0], state.settings)
-            explain(self._run_output, state.home, state.workspaces[0], goals)
-            if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
-                self._run_output.warn(sentence)
+            goals = await open_goals(bus, state.agents[0], state.settings) if state.has_agent else []
+            if state.has_agent:
+                explain(self._run_output, state.home, state.workspaces[0], goals)
+                if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
+                    self._run_output.warn(sentence)
             report_judges(self._run_output, state.settings, state.skipped)
             report_plugins(self._run_output, state.settings, state.found)
             end = (await bus.state()).last
@@ -203,16 +214,22 @@ class ProcessTree:
                 WatchedTask(child, start(child.live(self._specs.plugin(plugin)), name=plugin.name))
                 for plugin, child in self._plugins()
             ]
-            acting = start(agent.live(functools.partial(self._specs.agents, identities, born)), name="agent")
+            acting = []
+            if agent is not None:
+                living = start(agent.live(functools.partial(self._specs.agents, identities, born)), name=AGENT)
+                acting.append(WatchedTask(agent, living))
             page = [WatchedTask(child, start(child.live(self._specs.page), name=PAGE)) for child in self._pages()]
             engine = [
                 WatchedTask(child, start(child.live(self._specs.engine), name=ENGINE)) for child in self._engines()
             ]
             named = state.settings.ui.port is not None
             tree = RunningChildren(
-                WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named, engine
+                next(iter(acting), None), WatchedTask(consumers, scoring), plugins, page, named, engine
             )
-            watching += [*(kept.living for kept in tree.scoring), acting]
+            watching += [kept.living for kept in (*tree.scoring, *acting)]
+            if not state.has_agent:
+                programs = Programs(bus, state, identities, self._run_output, self._reports.write_down)
+                watching.append(start(programs.keep_welcoming(end), name="conch.programs"))
             if state.reloads:
                 renewed = functools.partial(self._renew, bus, identities, consumers)
                 watching.append(start(keep_reloading(state.looked, renewed), name="conch.reload"))
@@ -221,7 +238,8 @@ class ProcessTree:
                 watching.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, watching)
             if state.model is not None and not state.engine.up.is_set():
-                acting.cancel()  # it waits for an engine that does not come
+                for kept in acting:
+                    kept.living.cancel()  # it waits for an engine that does not come
             waiting.anew()
             if state.page is None:  # nobody has seen it: a short run does not wait for it to begin
                 for kept in page:
@@ -249,7 +267,8 @@ class ProcessTree:
 
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Return when the agent has ended, a stop was requested, or a child cannot go on."""
-        acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
+        acting = tree.agent.living if tree.agent is not None else None
+        living = {kept.living for kept in tree.scoring} | ({acting} if acting is not None else set())
         async with background(self._stop.wait(), name="conch.stop") as stopping:
             watching: set[asyncio.Task[Any]] = {*tasks, stopping}
             while True:
@@ -258,7 +277,7 @@ class ProcessTree:
                     task.result()  # the server that kept dying: raises
                 if tree.fatal() is not None or stopping in done:
                     return
-                if acting in done and (acting.result() == 0 or self._state.cycles is not None):
+                if acting is not None and acting in done and (acting.result() == 0 or self._state.cycles is not None):
                     return
                 for task in done:
                     watching.discard(task)

@@ -77,6 +77,11 @@ class RunInfo(_RunInfoPart):
     """The plug-in rules, described as where they were found."""
     set_aside: tuple[SetAsidePlugin, ...] = ()
 
+    @property
+    def has_agent(self) -> bool:
+        """Whether agents of Conch's own act in it; else programs do, by `conch.agent`."""
+        return any(one.name.partition("-")[0] == "agent" for one in self.processes)
+
     def encode(self) -> str:
         """The text of the file."""
         found = self.model_dump(mode="json")

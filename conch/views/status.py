@@ -283,8 +283,7 @@ def _silent(run: RunInfo | None) -> str:
     """The state of an agent that does not answer."""
     if run is None:
         return "not running"
-    has_agent = any(one.name.partition("-")[0] == "agent" for one in run.processes)
-    return "not answering" if has_agent else "waits for its program"
+    return "not answering" if run.has_agent else "waits for its program"
 
 
 def _disk(home: Home) -> DiskFigures | None:

@@ -14,8 +14,8 @@ from cyclopts import Parameter
 
 from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON
+from conch.cli.programs import refuse_of_agent
 from conch.cli.run.agents import names_of
-from conch.cli.run.programs import refuse_of_agent
 from conch.cli.run.tree import AGENT, ProcessTree, first_children
 from conch.config import chosen_file
 from conch.errors import UsageError

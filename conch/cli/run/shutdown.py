@@ -32,8 +32,8 @@ class WatchedTask:
 class RunningChildren:
     """The child processes of a run, and their shutdown."""
 
-    agent: WatchedTask | None
-    """None: programs act, which end by themselves."""
+    agents: Sequence[WatchedTask]
+    """The agent process; none where programs act, which end by themselves."""
     consumers: WatchedTask
     plugins: Sequence[WatchedTask]
     """Plug-in consumers, each in a process of its own."""
@@ -46,14 +46,13 @@ class RunningChildren:
 
     @property
     def scoring(self) -> tuple[WatchedTask, ...]:
-        """All but the agent."""
+        """All but the agents."""
         return (self.consumers, *self.plugins, *self.page, *self.engine)
 
     def fatal(self) -> ConchError | None:
         """Why the agent, the consumers, the engine or a dashboard that is needed cannot go on."""
         needed = [kept.child for kept in (*self.page, *self.engine) if self.page_is_needed or kept in self.engine]
-        acting = [self.agent.child] if self.agent is not None else []
-        return first_fatal([*acting, self.consumers.child, *needed])
+        return first_fatal([*(kept.child for kept in self.agents), self.consumers.child, *needed])
 
 
 async def shut_down(
@@ -64,9 +63,9 @@ async def shut_down(
     `counted`: the run had a set number of cycles, all to be recorded. Raises for what went wrong.
     """
     fatal, consuming = tree.fatal(), tree.consumers.living
-    if tree.agent is not None:
-        tree.agent.child.end()
-        await ended([tree.agent.living], settings.tools.timeout + 10.0)
+    for kept in tree.agents:
+        kept.child.end()
+    await ended([kept.living for kept in tree.agents], settings.tools.timeout + 10.0)
     by_itself = fatal is None and not stop.is_set()
     whole = by_itself and counted
     patience = settings.rewards.longest_deadline + FINISH_MARGIN if whole else STOP_SECONDS
@@ -82,7 +81,7 @@ async def shut_down(
     fatal = fatal or tree.fatal()
     if fatal is not None:
         raise fatal
-    if whole and tree.agent is not None and (tree.agent.living.cancelled() or tree.agent.living.result() != 0):
+    if whole and any(kept.living.cancelled() or kept.living.result() != 0 for kept in tree.agents):
         raise ConchError(f"the agent died again and again: see {logs / 'agent.log'}")
     if whole and unfinished:
         raise ConchError(f"not every experience was recorded: see {logs / 'consumers.log'}")

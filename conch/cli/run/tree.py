@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import signal
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
+from conch.cli.programs import Programs, programs_of
 from conch.cli.run.agents import AgentIdentity, members
 from conch.cli.run.describe import explain, introduce, report_judges, report_plugins, summarize
 from conch.cli.run.history import with_numbers
@@ -27,7 +29,6 @@ from conch.cli.run.prepare import (
     set_weights,
     without_strangers,
 )
-from conch.cli.run.programs import Programs, programs_of
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.reports import CONSUMERS, ChildReports
 from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, shut_down
@@ -110,7 +111,7 @@ class ProcessTree:
         state.common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
-        agent = self._child(AGENT, AGENT_MODULE, lasts=False) if state.has_agent else None
+        agents = [self._child(AGENT, AGENT_MODULE, lasts=False)] if state.has_agent else []
         consumers = self._child(CONSUMERS, CONSUMER_MODULE)
         server: EmbeddedServer | None = None
         tasks = OwnedTasks()
@@ -138,7 +139,7 @@ class ProcessTree:
             state.listener = server.listener if server is not None else None
             state.looked = await discovering
             state.found = together(state.looked, reserved(state.settings), state.settings)
-            await self._with_bus(agent, consumers, tasks, keeping)
+            await self._with_bus(agents, consumers, tasks, keeping)
         finally:
             children = {child.watched.name for child in state.children}
             await ended([task for task in tasks.running if task.get_name() in children], 0.0)
@@ -152,23 +153,15 @@ class ProcessTree:
 
     async def _with_bus(
         self,
-        agent: ChildProcess | None,
+        agents: Sequence[ChildProcess],
         consumers: ChildProcess,
         tasks: OwnedTasks,
         keeping: Sequence[asyncio.Task[Any]],
     ) -> None:
-        from conch.bus.jetstream import JetStreamBus
-        from conch.cli.common import stream_bytes
         from conch.experience import store_path
 
         state = self._state
-        async with JetStreamBus(
-            state.access,
-            name="conch-run",
-            max_bytes=stream_bytes(state.settings) if state.embedded else -1,
-            replicas=1 if state.embedded else state.settings.bus.replicas,
-            strict=state.settings.bus.durability == "strict",
-        ) as bus:
+        async with _connected(state) as bus:
             identities = await _identities(bus, state, self._run_output)
             own = state.home.agentuid(state.settings.agent)
             await claim(bus, own, state.wanted_builtin(), state.access.shown)
@@ -188,11 +181,7 @@ class ProcessTree:
                 embedded=embedded,
                 has_agent=state.has_agent,
             )
-            goals = await open_goals(bus, state.agents[0], state.settings) if state.has_agent else []
-            if state.has_agent:
-                explain(self._run_output, state.home, state.workspaces[0], goals)
-                if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
-                    self._run_output.warn(sentence)
+            goals = await _explained(bus, state, self._run_output) if state.has_agent else []
             report_judges(self._run_output, state.settings, state.skipped)
             report_plugins(self._run_output, state.settings, state.found)
             end = (await bus.state()).last
@@ -214,19 +203,17 @@ class ProcessTree:
                 WatchedTask(child, start(child.live(self._specs.plugin(plugin)), name=plugin.name))
                 for plugin, child in self._plugins()
             ]
-            acting = []
-            if agent is not None:
-                living = start(agent.live(functools.partial(self._specs.agents, identities, born)), name=AGENT)
-                acting.append(WatchedTask(agent, living))
+            acting = [
+                WatchedTask(one, start(one.live(functools.partial(self._specs.agents, identities, born)), name=AGENT))
+                for one in agents
+            ]
             page = [WatchedTask(child, start(child.live(self._specs.page), name=PAGE)) for child in self._pages()]
             engine = [
                 WatchedTask(child, start(child.live(self._specs.engine), name=ENGINE)) for child in self._engines()
             ]
             named = state.settings.ui.port is not None
-            tree = RunningChildren(
-                next(iter(acting), None), WatchedTask(consumers, scoring), plugins, page, named, engine
-            )
-            watching += [kept.living for kept in (*tree.scoring, *acting)]
+            tree = RunningChildren(acting, WatchedTask(consumers, scoring), plugins, page, named, engine)
+            watching += [kept.living for kept in (*tree.scoring, *tree.agents)]
             if not state.has_agent:
                 programs = Programs(bus, state, identities, self._run_output, self._reports.write_down)
                 watching.append(start(programs.keep_welcoming(end), name="conch.programs"))
@@ -238,7 +225,7 @@ class ProcessTree:
                 watching.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, watching)
             if state.model is not None and not state.engine.up.is_set():
-                for kept in acting:
+                for kept in tree.agents:
                     kept.living.cancel()  # it waits for an engine that does not come
             waiting.anew()
             if state.page is None:  # nobody has seen it: a short run does not wait for it to begin
@@ -267,8 +254,8 @@ class ProcessTree:
 
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Return when the agent has ended, a stop was requested, or a child cannot go on."""
-        acting = tree.agent.living if tree.agent is not None else None
-        living = {kept.living for kept in tree.scoring} | ({acting} if acting is not None else set())
+        acting = [kept.living for kept in tree.agents]
+        living = {*acting, *(kept.living for kept in tree.scoring)}
         async with background(self._stop.wait(), name="conch.stop") as stopping:
             watching: set[asyncio.Task[Any]] = {*tasks, stopping}
             while True:
@@ -277,7 +264,7 @@ class ProcessTree:
                     task.result()  # the server that kept dying: raises
                 if tree.fatal() is not None or stopping in done:
                     return
-                if acting is not None and acting in done and (acting.result() == 0 or self._state.cycles is not None):
+                if any(one in done and (one.result() == 0 or self._state.cycles is not None) for one in acting):
                     return
                 for task in done:
                     watching.discard(task)
@@ -340,6 +327,31 @@ class ProcessTree:
         if self._stop.is_set():
             run.cancel()
         self._stop.set()
+
+
+@asynccontextmanager
+async def _connected(state: RunState) -> AsyncIterator[Bus]:
+    """The bus of the run."""
+    from conch.bus.jetstream import JetStreamBus
+    from conch.cli.common import stream_bytes
+
+    async with JetStreamBus(
+        state.access,
+        name="conch-run",
+        max_bytes=stream_bytes(state.settings) if state.embedded else -1,
+        replicas=1 if state.embedded else state.settings.bus.replicas,
+        strict=state.settings.bus.durability == "strict",
+    ) as bus:
+        yield bus
+
+
+async def _explained(bus: Bus, state: RunState, run_output: RunOutput) -> list[str]:
+    """The open goals, after the person at the terminal was told what the agent works on."""
+    goals = await open_goals(bus, state.agents[0], state.settings)
+    explain(run_output, state.home, state.workspaces[0], goals)
+    if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
+        run_output.warn(sentence)
+    return goals
 
 
 async def _identities(bus: Bus, state: RunState, run_output: RunOutput) -> list[AgentIdentity]:

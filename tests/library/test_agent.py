@@ -244,7 +244,7 @@ async def test_what_the_model_was_asked_with_is_in_the_decision() -> None:
     async with conch.MemoryBus() as bus, conch.agent("mine", bus=bus) as agent:
         async with agent.cycle() as cycle:
             await cycle.thought("")
-            asked = [
+            asked: list[dict[str, object]] = [
                 {"role": "user", "content": "Go on."},
                 {"role": "tool", "content": None, "tool_calls": [{"id": 1}]},
             ]

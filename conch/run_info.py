@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class _RunInfoPart(BaseModel):
@@ -55,6 +55,8 @@ class RunInfo(_RunInfoPart):
     """The run's own process id."""
     agents: tuple[str, ...] = ()
     """Names of those that act in it."""
+    has_agent: bool = Field(default=True, exclude_if=lambda has_agent: has_agent)
+    """Whether agents of Conch's own act in it; else programs do, by `conch.agent`."""
     config: str | None = None
     """Path of the configuration that was read."""
     started: str | None = None

@@ -43,6 +43,8 @@ async def hand_over(
     running = home.running()
     every = otherwise is None and agent is None
     names = names_in(home, settings)
+    if every and running is not None and not running.has_agent and len(names) > 1:
+        raise several(names)  # each is a program of its own
     name = names[0] if every else agent_named(home, settings, agent)
     reachable = running is not None or settings.bus.url is not None
     if not reachable and otherwise is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 import uuid
 from typing import TYPE_CHECKING, Literal
@@ -91,9 +93,15 @@ async def resume(*, agent: AgentName = None, common: CommonOptions = COMMON) -> 
 
 
 async def stop(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
-    """End the run after the cycle in hand, and wait for its end. Of several agents one that is named ends alone."""
-    others = agent is not None and len(names_in(common.existing(), common.settings())) > 1
-    await hand_over(common, agent, "stop", {})
+    """End the run after the cycle in hand, and wait for its end. Of several agents one that is named ends alone, and so
+    does a program that is named; other programs wait for the next run."""
+    run = common.existing().running()
+    programs = run is not None and not run.has_agent
+    others = agent is not None and (programs or len(names_in(common.existing(), common.settings())) > 1)
+    if run is not None and programs and agent is None:
+        os.kill(run.pid, signal.SIGTERM)
+    else:
+        await hand_over(common, agent, "stop", {})
     if others:
         _done(common, "stopping")
         return

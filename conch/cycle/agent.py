@@ -103,7 +103,7 @@ class Agent:
         self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour, self._mind_is_heard)
         self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
-        self.people_inbox = Inbox(self._facts, recovered)
+        self.people_inbox: Inbox = Inbox(self._facts, recovered)
         self._cycle_schedule = cycle_schedule or Schedule(settings.cycle.interval, None)
 
     async def run(self, until: int | None) -> None:

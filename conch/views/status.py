@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Literal, TypedDict
@@ -25,6 +26,8 @@ from conch.experience import ComponentStats, CostSummary, ExperienceReader, Expe
 from conch.home import Home
 from conch.requests import ask, ask_all
 from conch.rewards.watch import ActiveAlarm
+from conch.run_info import RunInfo
+from conch.tasks import concurrently
 from conch.views.base import View
 from conch.views.consumers import Lag
 from conch.views.rewards import SetAside
@@ -38,6 +41,8 @@ SHOWN_AGENTS = 10
 """Agents that are shown of several; those that wait for something before the others."""
 WATCHED_AGENTS = 200
 """Agents that alarms are asked for, at most."""
+WAITS = "waits for its program"
+"""The state of an agent whose program does not act now."""
 
 
 class ProcessRow(View):
@@ -264,7 +269,7 @@ async def gather(
     """The status of these agents. What cannot be read is None, and `bus_error` is the reason. `bus` connects to the bus
     of the run in progress, `read` reads the store where there is one."""
     run = home.running()
-    silent = "not answering" if run else "not running"
+    silent = _silent(run)
     found: JsonObject = {
         "home": str(home.path),
         "running": run is not None,
@@ -290,12 +295,19 @@ async def gather(
     if run is not None:
         try:
             async with asyncio.timeout(BUS_SECONDS), bus() as reached:
-                found |= await _of_bus(reached, settings, names, run.consumers)
+                found |= await _of_bus(reached, settings, names, run)
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run.bus.url} within {BUS_SECONDS:g} s"
     if not store_path(settings.store.url, home.path).exists():
         return Status.model_validate(found | _NO_STORE)
     return Status.model_validate(found | await read(lambda store: _of_store(store, names, found["agents"])))
+
+
+def _silent(run: RunInfo | None) -> str:
+    """The state of an agent that does not answer."""
+    if run is None:
+        return "not running"
+    return "not answering" if run.has_agent else WAITS
 
 
 def _disk(home: Home) -> DiskFigures | None:
@@ -314,7 +326,21 @@ def _of_agents(rows: Sequence[JsonObject], states: Mapping[str, int]) -> JsonObj
     return {"agent": None, "agents": list(rows[:SHOWN_AGENTS]), "states": dict(states)}
 
 
-async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: Sequence[str]) -> JsonObject:
+async def _of_programs(bus: Bus, names: Sequence[str]) -> JsonObject:
+    """The agents of several programs, each of which answers for itself."""
+
+    async def row(name: str) -> JsonObject:
+        try:
+            return await ask(bus, control_subject(name, "status"), {}, timeout=1.0)
+        except BusError:
+            return {"agent": name, "state": WAITS, "why": ""}
+
+    rows = await concurrently(row, names[:SHOWN_AGENTS])
+    shown = [{key: one.get(key) for key in ("agent", "state", "why", "cycle")} for one in rows]
+    return _of_agents(shown, Counter(str(one["state"]) for one in rows))
+
+
+async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], run: RunInfo) -> JsonObject:
     stream = await bus.state()
     consumers = [Lag(name=one.name, lag=one.lag) for one in await standings(bus)]
     held = [one.sentence for one in (await look(bus, settings.bus.keep)).held]
@@ -322,7 +348,9 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: S
     states = await watched(bus, names[:WATCHED_AGENTS])
     answer: JsonObject = {}
     with contextlib.suppress(BusError):
-        if len(names) > 1:
+        if len(names) > 1 and not run.has_agent:
+            answer = await _of_programs(bus, names)
+        elif len(names) > 1:
             answer = await ask_all(bus, names, "status", {}, timeout=1.0)
             answer = _of_agents(answer["agents"], answer["states"])
         else:
@@ -333,7 +361,7 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: S
         "stream": StreamFigures(first=stream.first, last=stream.last, messages=stream.messages, bytes=stream.bytes),
         "consumers": consumers,
         "held": held,
-        "left_over": await _left_over(bus, settings, running, consumers),
+        "left_over": await _left_over(bus, settings, run.consumers, consumers),
         "dead_letters": letters,
         "alarms": [_alarm(agent, active) for agent, state in states.items() for active in state.active],
     }

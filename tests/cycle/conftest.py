@@ -185,6 +185,7 @@ class Life:
         ):
             one = self.hosted(shared_events, until, beyond=beyond)
             await AgentHost(shared_events, [one]).run()
+            assert isinstance(one.agent, Agent)
             return one.agent
 
     async def crash(self, until: int, at: int, *, stored: bool) -> None:
@@ -229,6 +230,7 @@ class Running:
 
     def __init__(self, life: Life, bus: MemoryBus, one: AgentRunner, task: asyncio.Task[None]) -> None:
         self.life, self.bus, self.one, self.task = life, bus, one, task
+        assert isinstance(one.agent, Agent)
         self.agent = one.agent
 
     async def ask(self, verb: str, body: Any = None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Reply = str | int | Callable[[dict[str, Any]], str]
-"""The text of an answer, a status, or a function of the request."""
+Reply = str | int | Callable[[dict[str, Any]], str | dict[str, Any]]
+"""The text of an answer, a status, or a function of the request: to a text, or to a message of the assistant."""
 HANGS = "(never)"
 
 
@@ -62,8 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._give(reply if isinstance(reply, int) else self._completion(reply, request))
 
     def _completion(self, reply: Any, request: dict[str, Any]) -> bytes:
-        text = reply(request) if callable(reply) else reply
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        said = reply(request) if callable(reply) else reply
+        message = {"role": "assistant", **(said if isinstance(said, dict) else {"content": said})}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return json.dumps({"choices": [choice], "model": "stand-in"}).encode()
 
     def _give(self, reply: int | bytes) -> None:

@@ -1,4 +1,4 @@
-"""Every public name has an example, and every example runs: those of docstrings, and those of the guide."""
+"""Every public name has an example, and every example runs: those of docstrings, and those of the guides."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import conch
 import conch.testing
+from tests.judge.standin import Endpoint, serving
 
-GUIDE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "library.md"
+GUIDES = [Path(__file__).parents[2] / "docs" / "pages" / "guides" / name for name in ("library.md", "agents.md")]
 PUBLIC: tuple[ModuleType, ...] = (conch, conch.testing)
 FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -25,7 +27,9 @@ def examples() -> Iterator[tuple[str, str]]:
         for name in module.__all__:
             found = FENCE.findall(inspect.getdoc(getattr(module, name)) or "")
             yield from ((f"{module.__name__}.{name}-{number}", source) for number, source in enumerate(found))
-    yield from ((f"{GUIDE.name}-{number}", source) for number, source in enumerate(FENCE.findall(GUIDE.read_text())))
+    for guide in GUIDES:
+        found = FENCE.findall(guide.read_text())
+        yield from ((f"{guide.name}-{number}", source) for number, source in enumerate(found))
 
 
 def used(source: str) -> set[str]:
@@ -42,10 +46,28 @@ def used(source: str) -> set[str]:
 EXAMPLES = dict(examples())
 
 
+def adder(request: dict[str, Any]) -> dict[str, Any]:
+    """Calls the tool `add`, and reports its result."""
+    last = request["messages"][-1]
+    if last["role"] == "tool":
+        return {"content": f"It is {last['content']}."}
+    call = {"name": "add", "arguments": '{"a": 2, "b": 3}'}
+    return {"content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": call}]}
+
+
+@pytest.fixture
+def chat() -> Iterator[Endpoint]:
+    """An endpoint whose model uses a tool."""
+    with serving() as endpoint:
+        endpoint.usual = adder
+        yield endpoint
+
+
 @pytest.mark.parametrize("where", EXAMPLES)
-async def test_each_example_runs(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_example_runs(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: Endpoint) -> None:
     """As in a notebook, with `await` at the top, in a directory of its own; buses and servers are real."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
     code = compile(EXAMPLES[where], where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
     done = eval(code, {"__name__": "example"})

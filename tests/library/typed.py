@@ -53,6 +53,20 @@ async def program(bus: Bus) -> None:
         assert_type(run, conch.AgentRun)
         async for experience in run.events(ExperienceRecorded):
             assert_type(experience, ExperienceRecorded)
+    async with conch.agent("mine", bus=bus, tools={"search": "read"}) as agent:
+        assert_type(agent, conch.ProgramAgent)
+        async with agent.cycle() as cycle:
+            assert_type(cycle, conch.ProgramCycle)
+            await cycle.decided(tool="search", args={"query": "sea"}, usage={"prompt_tokens": 3})
+            await cycle.taken("success", output="found")
+            assert_type(await cycle.reward(timeout=5), float | None)
+        async for recorded in agent.rewards():
+            assert_type(recorded, ExperienceRecorded)
+    with conch.agent("mine", home="demo") as blocking:
+        assert_type(blocking, conch.BlockingAgent)
+        with blocking.cycle() as step:
+            assert_type(step, conch.BlockingCycle)
+            assert_type(step.reward(timeout=5), float | None)
     async with conch.connect(home="demo") as found:
         assert_type(found, Bus)
     with conch.open("demo") as home:

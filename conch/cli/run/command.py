@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON
+from conch.cli.programs import AGENT, refuse_of_agent
 from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree, first_children
 from conch.config import Settings, chosen_file
@@ -48,12 +49,28 @@ def run(
     ] = None,
     reload: Annotated[bool, Parameter(negative="", help="Take up changes of the --rules files while it runs.")] = False,
     without: Annotated[
-        list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas.")
+        list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas; agent: no agent.")
     ] = None,
     ui_port: Annotated[int | None, Parameter(help="TCP port of the dashboard; without it 26624, or any.")] = None,
     metrics_port: Annotated[int | None, Parameter(help="TCP port of /metrics; without it 9464, or a free one.")] = None,
 ) -> None:
-    """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""
+    """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles).
+
+    --without agent runs bus, consumers, store and page alone, for programs that act by `conch.agent`.
+    """
+    skipped = _skipped(without or ())
+    if AGENT in skipped:
+        asked = {
+            "--agents": agents,
+            "--processes": processes,
+            "--workspace": workspace,
+            "--cycles": cycles,
+            "--interval": interval,
+            "--mind": mind,
+            "--script": script,
+            "--seed": seed,
+        }
+        refuse_of_agent([option for option, value in asked.items() if value is not None])
     if reload and not rules:
         raise UsageError("--reload looks after the files of --rules: name one")
     settings = common.settings(
@@ -74,10 +91,10 @@ def run(
         common,
         settings,
         names,
-        processes=processes_for(len(names), processes, settings),
+        processes=0 if AGENT in skipped else processes_for(len(names), processes, settings),
         cycles=cycles,
         rules=rules or (),
-        skipped=_skipped(without or ()),
+        skipped=skipped - {AGENT},
         reload=reload,
     )
 

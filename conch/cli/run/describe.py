@@ -33,11 +33,16 @@ def introduce(
     *,
     processes: int,
     embedded: bool,
+    has_agent: bool,
 ) -> None:
-    """Print agents, home, and the addresses that the run serves. `embedded`: whether the bus is the run's own."""
+    """Print agents, home, and the addresses that the run serves. `embedded`: whether the bus is the run's own;
+    `has_agent`: whether agents act in it."""
     spread = f" in {processes} processes" if processes > 1 else ""
     who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents{spread}, {agents[0]} to {agents[-1]}"
-    run_output.tell(f"{who} · mind {settings.mind.words} · home {home.path} · workspace {workspace}")
+    if has_agent:
+        run_output.tell(f"{who} · mind {settings.mind.words} · home {home.path} · workspace {workspace}")
+    else:
+        run_output.tell(f"no agent: programs act here, conch.agent(NAME, home={str(home.path)!r}) · home {home.path}")
     if not embedded and settings.bus.durability == "strict":
         run_output.warn(UNSEEN)
     if listener is not None:

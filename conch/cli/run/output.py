@@ -32,9 +32,10 @@ WHY = 200
 class RunOutput:
     """Writes the lines of these agents to stdout and stderr. `stop` is set when the reader of stdout has closed it."""
 
-    def __init__(self, stop: asyncio.Event, agents: Sequence[str], *, as_json: bool) -> None:
-        self._stop, self._json, self._agents = stop, as_json, frozenset(agents)
-        self._width = max(map(len, agents)) if len(agents) > 1 else 0
+    def __init__(self, stop: asyncio.Event, agents: Sequence[str], *, as_json: bool, others: bool = False) -> None:
+        """`others`: agents come in the course of the run, see `take_up`."""
+        self._stop, self._json, self._agents = stop, as_json, set(agents)
+        self._width = max(map(len, agents)) if others or len(agents) > 1 else 0
         self._states: dict[tuple[str, str], list[str]] = {}
         """(state, why) -> the agents that reported it in this moment."""
         self._recorded: dict[str, int] = {}
@@ -57,6 +58,11 @@ class RunOutput:
         """Whether a line of stdout could not be written."""
         self.cycle_told = time.monotonic()
         """When the last cycle's line was written; at first, when this was made."""
+
+    def take_up(self, agent: str) -> None:
+        """Write the lines of another agent, too."""
+        self._agents.add(agent)
+        self._width = max(self._width, len(agent))
 
     def tell(self, text: str) -> None:
         """A line about the run itself: beside the rows with --json."""

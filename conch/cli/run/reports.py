@@ -108,6 +108,7 @@ def run_info(state: RunState) -> RunInfo:
     return RunInfo(
         pid=os.getpid(),
         agents=tuple(state.agents),
+        has_agent=state.has_agent,
         config=str(file.absolute()) if file else None,
         started=state.started,
         bus=address(state.access, embedded=state.embedded),

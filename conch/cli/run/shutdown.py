@@ -33,7 +33,7 @@ class RunningChildren:
     """The child processes of a run, and their shutdown."""
 
     agents: Sequence[WatchedTask]
-    """The agent processes."""
+    """The agent processes; none where programs act, which end by themselves."""
     consumers: WatchedTask | None
     """None: a worker, which has agents alone."""
     plugins: Sequence[WatchedTask]
@@ -62,11 +62,13 @@ class RunningChildren:
 
 
 def agents_are_over(agents: Sequence[WatchedTask], at_rest: Mapping[str, ConchError | None], *, counted: bool) -> bool:
-    """Whether no agent goes on, or will: each process has ended, or its agents have.
+    """Whether no agent goes on, or will: each process has ended, or its agents have. Without agents: no.
 
     Where all processes were left down and none has ended, the run goes on with its consumers, unless it is `counted`
     (has a set number of cycles). Where the agents of all processes are set aside, that is why the first cannot go on.
     """
+    if not agents:
+        return False
     errors = [at_rest.get(kept.child.watched.name) for kept in agents]
     if all(error is not None for error in errors) and errors[0] is not None:
         agents[0].child.fatal = (str(errors[0]), errors[0].exit_code)

@@ -37,7 +37,7 @@ class RunState:
     alone: bool
     """Whether the run was asked for one agent."""
     processes: int = 1
-    """Agent processes; at most as many as agents."""
+    """Agent processes; at most as many as agents. 0: programs act, by `conch.agent`."""
     has_consumers: bool = True
     """Whether consumers and the dashboard run here, too; not in a worker, whose agents others score."""
     common: CommonOptions = field(default_factory=CommonOptions)
@@ -74,6 +74,11 @@ class RunState:
     """Where the engine of the mind `local` is."""
     model: Path | None = None
     """The model that the engine serves; None: the mind is of another kind."""
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether agents of Conch's own act in this run; else programs do."""
+        return self.processes > 0
 
     @property
     def workspace(self) -> Path:

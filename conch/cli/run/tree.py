@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
+from conch.cli.programs import Programs, programs_of
 from conch.cli.run.agents import AgentIdentity, agent_processes, members, spread
 from conch.cli.run.describe import explain, introduce, report_judges, report_plugins, summarize
 from conch.cli.run.history import with_numbers
@@ -154,22 +155,25 @@ class ProcessTree:
         forks: Mapping[str, ForkedProcess],
         has_consumers: bool = True,
     ) -> None:
-        """`forks`: the first processes of children, by name (`first_children`); `processes`: of agents;
-        `has_consumers`: False for a worker, which has agents named by number alone, on a bus that is there."""
+        """`forks`: the first processes of children, by name (`first_children`); `processes`: of agents, 0 where
+        programs act; `has_consumers`: False for a worker, which has agents named by number alone, on a bus that is
+        there."""
         self._rules = rules
+        acts = processes > 0
+        names = list(agents) if acts else programs_of(home, settings.agent)
         self._state = RunState(
             home,
             settings,
-            list(agents),
+            names,
             cycles,
             skipped,
             reloads,
-            alone=len(agents) == 1 and has_consumers,
+            alone=len(names) == 1 and has_consumers,
             processes=processes,
             has_consumers=has_consumers,
         )
         self._stop = asyncio.Event()
-        self._run_output = RunOutput(self._stop, agents, as_json=as_json)
+        self._run_output = RunOutput(self._stop, names, as_json=as_json, others=not acts)
         self._specs = ChildSpecs(self._state)
         self._reports = ChildReports(self._state, self._run_output)
         self._children = RunChildren(self._state, self._reports, self._run_output, forks)
@@ -193,7 +197,7 @@ class ProcessTree:
             if state.has_consumers:
                 await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
-            if (local := state.settings.mind.of_kind("local")) is not None:
+            if state.has_agent and (local := state.settings.mind.of_kind("local")) is not None:
                 state.model = await asyncio.to_thread(checked, local.model)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
             end_stale_sandboxes(state.workspaces)
@@ -251,11 +255,9 @@ class ProcessTree:
                 listener,
                 processes=state.processes,
                 embedded=embedded,
+                has_agent=state.has_agent,
             )
-            goals = await open_goals(bus, state.agents[0], state.settings)
-            explain(self._run_output, state.home, state.workspaces[0], goals)
-            if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
-                self._run_output.warn(sentence)
+            goals = await _explained(bus, state, self._run_output) if state.has_agent else []
             report_judges(self._run_output, state.settings, state.skipped)
             report_plugins(self._run_output, state.settings, state.found)
             end = (await bus.state()).last
@@ -280,7 +282,7 @@ class ProcessTree:
                 WatchedTask(child, start(child.live(self._specs.plugin(plugin)), name=plugin.name))
                 for plugin, child in self._children.plugins()
             ]
-            shares = spread(identities, state.processes)
+            shares = spread(identities, state.processes) if state.has_agent else []
             self._children.without(agents[len(shares) :])
             acting = [
                 WatchedTask(child, start(child.live(spec), name=child.watched.name))
@@ -296,6 +298,9 @@ class ProcessTree:
             named = state.settings.ui.port is not None
             tree = RunningChildren(acting, scoring, plugins, page, named, engine)
             watching += [kept.living for kept in (*tree.scoring, *tree.agents)]
+            if not state.has_agent:
+                programs = Programs(bus, state, identities, self._run_output, self._reports.write_down)
+                watching.append(start(programs.keep_welcoming(end), name="conch.programs"))
             if state.reloads and consumers is not None:
                 renewed = functools.partial(self._renew, bus, identities, consumers)
                 watching.append(start(keep_reloading(state.looked, renewed), name="conch.reload"))
@@ -397,7 +402,7 @@ async def _connected(state: RunState) -> AsyncIterator[Bus]:
 async def _claimed(bus: Bus, state: RunState, tasks: OwnedTasks) -> AsyncIterator[Sequence[asyncio.Task[Any]]]:
     """The task that keeps the run's claim on its agents, on a bus that other runs reach; on the run's own server none,
     as the home has one run at a time. Raises AgentsBusyError."""
-    if state.embedded:
+    if state.embedded or not state.has_agent:
         yield ()
         return
     async with claimed(bus, state.home.path, state.agents) as claim:
@@ -406,6 +411,15 @@ async def _claimed(bus: Bus, state: RunState, tasks: OwnedTasks) -> AsyncIterato
             yield (keeping,)
         finally:
             await cancel_and_wait(keeping)
+
+
+async def _explained(bus: Bus, state: RunState, run_output: RunOutput) -> list[str]:
+    """The open goals, after the person at the terminal was told what the agent works on."""
+    goals = await open_goals(bus, state.agents[0], state.settings)
+    explain(run_output, state.home, state.workspaces[0], goals)
+    if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
+        run_output.warn(sentence)
+    return goals
 
 
 async def _identities(bus: Bus, state: RunState, run_output: RunOutput) -> list[AgentIdentity]:

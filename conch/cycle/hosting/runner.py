@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from conch.bus import Bus, ReceivedEvent
-from conch.cycle.agent import Agent
 from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.hosting.interrupt import Interrupt
+from conch.cycle.inbox import Inbox
 from conch.cycle.schedule import Schedule
+from conch.cycle.state.memory import AgentMemory
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
-from conch.minds import ScriptEnded
+from conch.minds import Prompt, ScriptEnded
 from conch_schemas import AgentPaused, AgentResumed
 
 log = get_logger(__name__)
@@ -29,6 +31,36 @@ class RunStart:
     """Decisions made before the run."""
 
 
+class HostedAgent(Protocol):
+    """What an `AgentRunner` runs: an `Agent`, or the acts of a program (`conch.library.program`)."""
+
+    @property
+    def people_inbox(self) -> Inbox:
+        """Publishes what people send to it."""
+        ...
+
+    @property
+    def memory(self) -> AgentMemory:
+        """Its present memory."""
+        ...
+
+    async def run(self, until: int | None) -> None:
+        """Run to its end; see `Agent.run`."""
+        ...
+
+    def hear(self, arrived: ReceivedEvent) -> None:
+        """Take an event from the reader; see `Agent.hear`."""
+        ...
+
+    def status(self) -> AgentReport:
+        """Its state in a few figures, as JSON."""
+        ...
+
+    def next_prompt(self) -> Prompt:
+        """The prompt that its mind would be asked with now. Raises UsageError where there is none."""
+        ...
+
+
 class AgentRunner:
     """Runs one agent of a process. Its failures do not affect the other agents."""
 
@@ -38,7 +70,7 @@ class AgentRunner:
         origin: RecoveryStart,
         control: Control,
         cycle_schedule: Schedule,
-        make: Callable[[RecoveredAgent, RunStart], Agent],
+        make: Callable[[RecoveredAgent, RunStart], HostedAgent],
         furnish: Callable[[], Awaitable[None]],
         *,
         cycles: int | None = None,
@@ -53,7 +85,7 @@ class AgentRunner:
         """None: it is set aside, and its memory is as last written."""
         self.error: Exception | None = None
         """The error for which it is set aside."""
-        self._agent: Agent | None = None
+        self._agent: HostedAgent | None = None
         self._missed: list[ReceivedEvent] | None = None
         """Events that arrived while its memory was being recovered."""
         self._interrupt = Interrupt()
@@ -61,7 +93,7 @@ class AgentRunner:
         """The error that ended its run."""
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> HostedAgent:
         """The running agent. Raises UsageError where it is set aside."""
         if self._agent is None:
             why = said(self.error) if self.error is not None else "it begins in a moment"

@@ -60,11 +60,18 @@ class Broker:
             time.sleep(0.005)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it: in order, or with SIGKILL. Twice is once."""
+        """End it: in order, or with SIGKILL. Twice is once.
+
+        The signal is repeated: Mosquitto forgets one that comes after it listens and before its main loop begins.
+        """
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
-            self._process.send_signal(how)
-            self._process.wait(PATIENCE)
+            deadline = time.monotonic() + PATIENCE
+            while self._process.poll() is None:
+                assert time.monotonic() < deadline, "mosquitto does not end"
+                self._process.send_signal(how)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(1.0)
             self._process = None
 
     def freeze(self) -> None:

@@ -161,7 +161,7 @@ def test_a_shown_amount_is_close_to_the_true_one(amount: float) -> None:
         (CostSummary({"EUR": 0.5, "USD": 2}, 3, 4), "0.5 EUR + 2.00 USD in 3 cycles, unknown of 4 more"),
         (
             CostSummary({}, 0, 4),
-            "unknown of 4 cycles (mind.price says what tokens cost, where the endpoint counts them)",
+            "unknown of 4 cycles (mind.price says what a token costs)",
         ),
     ],
 )

@@ -49,7 +49,7 @@ async def test_every_setting_is_explained(dashboard: Dashboard) -> None:
     of = {body["data-group"]: body for body in table.all("tbody")}
     told = {row[0].split()[0]: row for row in table.cells()}
 
-    assert "Timing of the cycle." in of["cycle"].one("th").text
+    assert "The cycle: its timing, and the processes that run it." in of["cycle"].one("th").text
     assert of["cycle"].cells()[0][0].startswith("cycle.interval Seconds")
     assert told["workspace"][0].endswith("none: workspace/ in the home directory.")
     assert told["workspace"][1] == "none"

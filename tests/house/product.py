@@ -29,6 +29,14 @@ class Module:
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
 
+def parsed(text: str) -> ast.Module:
+    """The syntax tree. CPython 3.11 may miscount the depth of its stack while it builds a tree, and raises then."""
+    try:
+        return ast.parse(text)
+    except SystemError:
+        return ast.parse(text)
+
+
 @cache
 def modules() -> tuple[Module, ...]:
     """Every module of conch, the services and the schemas, by name."""
@@ -39,7 +47,7 @@ def modules() -> tuple[Module, ...]:
                 continue
             parts = path.relative_to(base).with_suffix("").parts
             text = path.read_text()
-            found.append(Module(".".join(part for part in parts if part != "__init__"), path, text, ast.parse(text)))
+            found.append(Module(".".join(part for part in parts if part != "__init__"), path, text, parsed(text)))
     return tuple(found)
 
 

@@ -64,6 +64,6 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
 def offered(package: Module) -> frozenset[str]:
     """The names that a package offers: what its stub imports, or without one, its `__init__`."""
     stub = package.path.with_suffix(".pyi")
-    tree = ast.parse(stub.read_text()) if stub.exists() else package.tree
+    tree = parsed(stub.read_text()) if stub.exists() else package.tree
     found = (node for node in tree.body if isinstance(node, ast.ImportFrom))
     return frozenset(alias.asname or alias.name for node in found for alias in node.names)

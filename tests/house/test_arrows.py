@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.product import parsed
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"conch_schemas": ROOT / "schemas", "conch": ROOT, "conch_services": ROOT / "services"}
 MAY_IMPORT = {
@@ -70,7 +72,7 @@ def _module(path: Path, package: str) -> str:
 
 def imports(source: str) -> Iterator[str]:
     """Every module that a source names in an import, wherever it stands."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

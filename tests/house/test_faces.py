@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.product import Module, imported, modules, offered
+from tests.house.product import Module, imported, modules, offered, parsed
 
 PURE = (
     "conch.rules",
@@ -68,7 +68,7 @@ def test_a_face_offers_what_its_stub_says(face: str) -> None:
     stub = Path(str(module.__file__)).with_suffix(".pyi")
     names = [
         alias.asname or alias.name
-        for node in ast.parse(stub.read_text()).body
+        for node in parsed(stub.read_text()).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     ]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.product import parsed
+
 TESTS = Path(__file__).parents[1]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -43,7 +45,7 @@ def drawn(function: Function) -> set[str]:
 
 def untyped(source: str) -> Iterator[str]:
     """Each fixture without a type of its own, and each parameter of a fixture or test that takes one as Any."""
-    for function in ast.walk(ast.parse(source)):
+    for function in ast.walk(parsed(source)):
         if not isinstance(function, Function) or not (is_fixture(function) or is_test(function)):
             continue
         if is_fixture(function) and _is_any(function.returns):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.house.product import Module, imported, modules
+from tests.house.product import Module, imported, modules, parsed
 
 OWNER = "conch_schemas.json_object"
 NAME = "JsonObject"
@@ -120,7 +120,7 @@ def test_edges_and_middle_are_packages_that_are_there() -> None:
 )
 def test_a_dictionary_to_anything_is_seen(source: str, lines: list[int]) -> None:
     """In annotations, in aliases and as a base; other types are none."""
-    assert list(shapeless(ast.parse(source))) == lines
+    assert list(shapeless(parsed(source))) == lines
 
 
 def test_a_field_is_seen() -> None:
@@ -133,4 +133,4 @@ class A:
         c: JsonObject = {}
 """
 
-    assert list(kept(ast.parse(source))) == [("A", "a"), ("A", "self.b")]
+    assert list(kept(parsed(source))) == [("A", "a"), ("A", "self.b")]

@@ -17,6 +17,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.house.product import parsed
+
 ROOT = Path(__file__).parents[2]
 OWN = {"conch", "conch_services", "conch_schemas"}
 FOLDERS = ("conch", "services/conch_services", "schemas/conch_schemas")
@@ -37,7 +39,7 @@ LATE = ("textual", "fastapi", "starlette", "sse_starlette", "uvicorn", "h11", "j
 def _sources() -> list[tuple[Path, ast.Module]]:
     found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     own = [path for path in found if not str(path.relative_to(ROOT)).startswith(PROJECTS)]
-    return [(path, ast.parse(path.read_text())) for path in own]
+    return [(path, parsed(path.read_text())) for path in own]
 
 
 TREES = _sources()
@@ -215,7 +217,7 @@ def test_a_library_whose_private_names_are_used_is_held_at_its_minor() -> None:
 )
 def test_a_private_name_is_seen(source: str, library: str) -> None:
     """An attribute, a private module, and a method that is extended."""
-    assert library in private_use(ast.parse(source))
+    assert library in private_use(parsed(source))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.product import parsed
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ("conch", "services", "schemas", "ops", "docs")
 
@@ -38,7 +40,7 @@ EXCEPTIONS = {
 
 def literals(source: str) -> Iterator[tuple[int, str]]:
     """(line, text) of every string that the code uses, without docstrings; a value in an f-string reads `{}`."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
@@ -88,7 +90,7 @@ def test_every_exception_is_needed_and_there_are_few() -> None:
 def test_no_key_of_the_bucket_is_a_literal_where_it_is_used() -> None:
     """What is read from or written to the bucket by name is named by `conch.bus.checkpoints`."""
     for path in _files():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path.read_text())):
             call = node.value if isinstance(node, ast.Await) else None
             if isinstance(call, ast.Call) and call.args and re.search(r"\b_?bus\.(get|put)$", ast.unparse(call.func)):
                 assert not isinstance(call.args[0], ast.Constant | ast.JoinedStr), f"{path}:{call.lineno}"

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.house.product import ROOT, modules
+from tests.house.product import ROOT, modules, parsed
 
 OWNER = "conch/tasks/owned.py"
 """The one module that makes tasks by itself: no file needs an exception."""
@@ -16,7 +16,7 @@ STARTS = {"create_task", "ensure_future", "gather"}
 def ownerless(source: str) -> list[str]:
     """Every use of asyncio's functions that start tasks; `group.create_task` is a task group's own."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Attribute) and node.attr in STARTS:
             receiver = ast.unparse(node.value)
             if node.attr != "create_task" or receiver.rpartition(".")[2] != "group":
@@ -66,7 +66,7 @@ def test_errors_of_groups_are_handled_without_except_star() -> None:
     found = [
         str(module.path.relative_to(ROOT))
         for module in modules()
-        if any(isinstance(node, ast.TryStar) for node in ast.walk(ast.parse(module.text)))
+        if any(isinstance(node, ast.TryStar) for node in ast.walk(parsed(module.text)))
     ]
 
     assert found == []

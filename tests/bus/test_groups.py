@@ -106,3 +106,12 @@ async def test_a_group_is_sent_when_it_is_full_or_late(
     submit(EACH_TURN, TURNS)
     await until(lambda: line.writes)
     assert line.writes[0] == sent
+
+
+async def test_a_single_event_does_not_wait_for_others(line: Line, submit: Callable[[int, int], None]) -> None:
+    """It is written in the turn after the one in which it was published."""
+    submit(1, 1)
+    for _ in range(2):
+        await asyncio.sleep(0)
+
+    assert line.writes == [1]

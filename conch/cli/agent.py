@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from conch.cli.common import CommonOptions
 from conch.cli.options import COMMON
 from conch.cli.run.agents import names_in_range
-from conch.cli.run.command import launch, processes_for
+from conch.cli.run.command import launch, of_agents, processes_for
 from conch.errors import UsageError
 
 app = App(name="agent", help="Agents of this machine, on the bus of another one.")
@@ -38,17 +38,7 @@ def run(
     Their ids, notes and workspaces are in this home (--home), which runs nothing else meanwhile. An agent acts in one
     run at a time: a second one is refused.
     """
-    settings = common.settings(
-        {
-            "workspace": str(workspace.expanduser().absolute()) if workspace is not None else None,
-            "cycle": {"interval": interval, "processes": processes},
-            "mind": {
-                "kind": mind or ("scripted" if script is not None else None),
-                "script": str(script) if script is not None else None,
-            },
-            "seed": seed,
-        }
-    )
+    settings = common.settings(of_agents(workspace, interval, processes, mind, script, seed))
     if settings.bus.url is None:
         raise UsageError("conch agent run needs a bus that is there: set bus.url (CONCH_BUS__URL=nats://…)")
     names = names_in_range(settings.agent, agents, settings.cycle.processes)

@@ -74,17 +74,8 @@ def run(
     if reload and not rules:
         raise UsageError("--reload looks after the files of --rules: name one")
     settings = common.settings(
-        {
-            "workspace": str(workspace.expanduser().absolute()) if workspace is not None else None,
-            "cycle": {"interval": interval, "processes": processes},
-            "mind": {
-                "kind": mind or ("scripted" if script is not None else None),
-                "script": str(script) if script is not None else None,
-            },
-            "seed": seed,
-            "ui": {"port": ui_port},
-            "metrics": {"port": metrics_port},
-        }
+        of_agents(workspace, interval, processes, mind, script, seed)
+        | {"ui": {"port": ui_port}, "metrics": {"port": metrics_port}}
     )
     names = names_of(settings.agent, agents, settings.cycle.processes)
     launch(
@@ -97,6 +88,26 @@ def run(
         skipped=skipped - {AGENT},
         reload=reload,
     )
+
+
+def of_agents(
+    workspace: Path | None,
+    interval: float | None,
+    processes: int | None,
+    mind: str | None,
+    script: Path | None,
+    seed: int | None,
+) -> dict[str, object]:
+    """The settings of the options that concern the agents; None: not given."""
+    return {
+        "workspace": str(workspace.expanduser().absolute()) if workspace is not None else None,
+        "cycle": {"interval": interval, "processes": processes},
+        "mind": {
+            "kind": mind or ("scripted" if script is not None else None),
+            "script": str(script) if script is not None else None,
+        },
+        "seed": seed,
+    }
 
 
 def processes_for(agents: int, asked: int | None, settings: Settings) -> int:

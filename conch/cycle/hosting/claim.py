@@ -192,9 +192,8 @@ def _shown(stem: str, first: int, last: int) -> str:
 
 
 def _decoded(value: bytes) -> RunRecord | None:
+    """The heartbeat; None for one that was removed, or that this version cannot read: the agents' fences hold then."""
     try:
         return RunRecord.decode(value) if value else None
     except ContractError:
-        return (
-            None  # no heartbeat of Conch's, or of a version that cannot be read: the agents' fences hold all the same
-        )
+        return None

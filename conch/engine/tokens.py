@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from conch.errors import ConfigError
 from conch.log import get_logger
-from conch.minds import direct
+from conch.minds import client_of
 
 log = get_logger(__name__)
 
@@ -42,7 +42,7 @@ class TokenCounter:
             raise ConfigError(f"mind.base_url is no address: {error}") from None
         headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key is not None else {}
         self._url = url
-        self._client = httpx2.AsyncClient(headers=headers, timeout=SECONDS, mounts=direct(url))
+        self._client = client_of(url, headers, SECONDS)
         self._known: OrderedDict[bytes, int] = OrderedDict()
         self._lacks, self._away_until = False, 0.0
         self.scale = 1.0

@@ -7,7 +7,7 @@ from .endpoint import ChatEndpoint as ChatEndpoint
 from .endpoint import ConnectionPool as ConnectionPool
 from .endpoint import StreamedReply as StreamedReply
 from .endpoint import TransientError as TransientError
-from .endpoint import direct as direct
+from .endpoint import client_of as client_of
 from .factory import MindFactory as MindFactory
 from .memory import LearningProgress as LearningProgress
 from .memory import learnt as learnt

@@ -172,7 +172,7 @@ class ConnectionPool:
         self._client: httpx2.AsyncClient | None = None
 
     def client(self, url: httpx2.URL, key: str) -> httpx2.AsyncClient:
-        """The shared client, made with the first mind's address and key. It keeps no cookies."""
+        """The shared client, made with the first mind's address and key."""
         if self._client is None:
             headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
             if key:
@@ -180,8 +180,7 @@ class ConnectionPool:
             # No read timeout: a model may think for long before its first word. The deadline covers it.
             timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
             limits = httpx2.Limits(max_connections=CALLS, max_keepalive_connections=CALLS)
-            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, mounts=direct(url))
-            self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+            self._client = client_of(url, headers, timeout, limits)
         return self._client
 
     async def close(self) -> None:
@@ -291,7 +290,19 @@ def _address(base_url: str, section: str) -> httpx2.URL:
     return url
 
 
-def direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
+def client_of(
+    url: httpx2.URL,
+    headers: dict[str, str],
+    timeout: httpx2.Timeout | float,
+    limits: httpx2.Limits = httpx2.Limits(),  # noqa: B008 - not changed
+) -> httpx2.AsyncClient:
+    """A client for an endpoint of a model: it keeps no cookies, and asks no proxy for an address of this machine."""
+    client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, mounts=_direct(url))
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+    return client
+
+
+def _direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
     """The `mounts` of a client of httpx2 that reach addresses of this machine without a proxy: a proxy would get data
     that is not to leave the machine. For other machines the proxies of the environment apply."""
     host = url.host

@@ -258,13 +258,13 @@ def _script(settings: OneMindSettings, key: str) -> DoctorFinding:
 async def _endpoint(settings: OneMindSettings, key: str) -> DoctorFinding:
     import httpx2
 
-    from conch.minds import direct
+    from conch.minds import client_of
 
     shown = masked(settings.base_url)
     headers = {"authorization": f"Bearer {settings.api_key.get_secret_value()}"} if settings.api_key else {}
     try:
         url = httpx2.URL(f"{settings.base_url.rstrip('/')}/models")
-        async with httpx2.AsyncClient(timeout=REACH_SECONDS, mounts=direct(url)) as client:
+        async with client_of(url, {}, REACH_SECONDS) as client:
             response = await client.get(url, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         # An error's text may hold the request, and that the key.

@@ -23,15 +23,18 @@ class Tokenizer:
     def __init__(self, size: int, status: int = 200) -> None:
         self.size, self.status = size, status
         self.asked: list[str] = []
+        self.heads: list[bytes] = []
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Answer until the client closes."""
         while head := await reader.readuntil(b"\r\n\r\n"):
+            self.heads.append(head)
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             text = json.loads(await reader.readexactly(length))["content"]
             self.asked.append(text)
             body = json.dumps({"tokens": [0] * -(-len(text) // self.size)}).encode()
-            writer.write(b"HTTP/1.1 %d x\r\ncontent-length: %d\r\n\r\n" % (self.status, len(body)) + body)
+            writer.write(b"HTTP/1.1 %d x\r\nset-cookie: who=agent; path=/\r\n" % self.status)
+            writer.write(b"content-length: %d\r\n\r\n" % len(body) + body)
             await writer.drain()
 
 
@@ -104,3 +107,13 @@ async def test_an_engine_that_is_away_leaves_the_estimate() -> None:
 
     assert found == plain
     assert found.counted == "estimate"
+
+
+async def test_a_cookie_of_the_tokenizer_is_not_kept() -> None:
+    """The next request is as the first."""
+    tokenizer = Tokenizer(3)
+    async with counting(tokenizer) as counter:
+        assert await counter.counts(["one", "two"]) == (1, 1)
+
+    assert len(tokenizer.heads) == 2
+    assert b"cookie" not in b"".join(tokenizer.heads).lower()

@@ -27,7 +27,7 @@ class ActingPolicy:
         if now == self._decides:
             return False
         self._decides = now
-        self.digest = _digest(*now, self._system, self._values, *([self._thinks] if self._thinks else []))
+        self.digest = policy_digest(*now, self._system, self._values, *([self._thinks] if self._thinks else []))
         return True
 
     def content(self) -> dict[str, str]:
@@ -51,5 +51,6 @@ def _name(settings: OneMindSettings) -> str:
     return f"{settings.kind} {settings.model}" if settings.kind in ("openai", "local") else settings.kind
 
 
-def _digest(*parts: str) -> str:
+def policy_digest(*parts: str) -> str:
+    """16 hexadecimal digits of what makes up a policy, in this order."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

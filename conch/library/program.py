@@ -7,8 +7,6 @@ says what it thought, decided and did; nothing here asks a mind or runs a tool.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
@@ -18,6 +16,7 @@ from conch.config import NeedsSettings
 from conch.cycle.act import ActionResult, cut_short, taken
 from conch.cycle.control import AgentReport, Control
 from conch.cycle.inbox import Inbox
+from conch.cycle.policy import policy_digest
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.memory import AgentMemory, remember
@@ -61,8 +60,7 @@ class ProgramPolicy:
     @property
     def digest(self) -> str:
         """16 hexadecimal digits."""
-        parts = [ENGINE, self.model, self.system_prompt]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return policy_digest(ENGINE, self.model, self.system_prompt)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def agent(
     system_prompt: str = "",
 ) -> AgentSession:
     """Act as the agent `name` on a bus: a program of any kind says what it thinks, decides and does, and every rule,
-    judge, need, mark, store, page and trainer of a run works on it as on an agent of Conch's own.
+    judge, need, mark, store and page of a run works on it as on an agent of Conch's own.
 
     The bus is found as by `conch.connect`: `url` (with `token`, `credentials`), else the one of `home`'s run; or `bus`,
     one that is entered already. `tools`: names of the program's tools, or by name what each may change (`read`,

@@ -103,7 +103,7 @@ def _of_file(check: FileCheck, says: str, turn: int, situation: Situation) -> Br
 
 
 def _failed(task: BriefTask, situation: Situation) -> bool:
-    """Whether the command of a task to run it is among the last acts, without success: it needs another mind."""
+    """Whether the command of a task to run it is among the last acts, without success: it would fail again."""
     return any(
         act.status != "success" and task.text == f"Run {_flat(str(act.action.args.get('command', '')), TEXT)}"
         for act in situation.recent

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.bus import shared_subscription
+from conch.bus import MemoryBus, shared_subscription
 from conch.consumer.group import membership as members_module
 from conch.consumer.group.membership import Membership, dealt, joined
 from conch.consumer.group.position import EVERYTHING, PARTITIONS, ConsumerPosition, free, partition_of, take_position
 from conch.consumer.group.shared import SharedConsumer
-from conch.errors import FencedError
+from conch.errors import BusError, FencedError, StoreError
 from conch_schemas import CycleReflected
 
 if TYPE_CHECKING:
@@ -213,6 +213,27 @@ async def test_an_agents_partition_is_the_same_everywhere(bus: Bus) -> None:
 
         assert one.share("needs") | two.share("needs") == EVERYTHING
         assert len(one.share("needs")) == len(two.share("needs")) == PARTITIONS // 2
+
+
+async def test_the_error_of_a_worker_is_told_where_it_cannot_leave_in_order() -> None:
+    """Its heartbeat cannot be removed on a full disk; the others see that no further one comes."""
+    full = False
+
+    class FullBus(MemoryBus):
+        async def put(self, key: str, value: bytes, *, revision: int) -> int:
+            if full:
+                raise BusError("the disk is full")
+            return await super().put(key, value, revision=revision)
+
+    async def works(bus: Bus) -> None:
+        nonlocal full
+        async with joined(bus, ["needs"], "one"):
+            full = True
+            raise StoreError("no room")
+
+    async with FullBus() as bus:
+        with pytest.raises(StoreError, match="no room"):
+            await works(bus)
 
 
 @given(st.sets(st.text(min_size=1, max_size=20), min_size=1, max_size=40))

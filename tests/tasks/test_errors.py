@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from conch.errors import BusError, ConchError, FencedError, StoreError
@@ -26,7 +28,7 @@ def group(*errors: Exception) -> ExceptionGroup[Exception]:
         (group(FENCED), FENCED),
     ],
 )
-def test_an_error_of_ours_comes_alone(raised: Exception, comes: ConchError) -> None:
+async def test_an_error_of_ours_comes_alone(raised: Exception, comes: ConchError) -> None:
     """However deep; of several the first, but one that says that another copy took over behind all others."""
     with pytest.raises(ConchError) as found, ungrouped():
         raise raised
@@ -35,9 +37,34 @@ def test_an_error_of_ours_comes_alone(raised: Exception, comes: ConchError) -> N
 
 
 @pytest.mark.parametrize("raised", [group(ValueError("x")), group(ONE, group(ValueError("x"))), ValueError("x")])
-def test_what_is_not_ours_is_raised_as_it_is(raised: Exception) -> None:
+async def test_what_is_not_ours_is_raised_as_it_is(raised: Exception) -> None:
     """Also beside one of ours: nothing of it is lost."""
     with pytest.raises(type(raised)) as found, ungrouped():
         raise raised
 
     assert found.value is raised
+
+
+async def test_a_limit_of_time_holds_after_a_group_that_failed() -> None:
+    """A failed group's request to cancel the task that waited for it is taken back."""
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ONE
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def grouped() -> None:
+        with ungrouped():
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(waits())
+                tasks.create_task(fails())
+
+    with pytest.raises(StoreError):
+        await grouped()
+
+    assert task.cancelling() == 0

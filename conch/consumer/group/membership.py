@@ -182,7 +182,10 @@ async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) 
             yield members
     finally:
         if bus.connected:
-            await members.leave()
+            try:
+                await members.leave()
+            except BusError as error:  # the others see that no heartbeat comes any more
+                log.warning("worker.leave_failed", error=str(error))
 
 
 async def _beat(members: Membership) -> None:

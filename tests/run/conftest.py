@@ -145,7 +145,7 @@ class House:
     def __init__(self, directory: Path, *, furnished: bool = False, pasts: Pasts | None = None) -> None:
         """`furnished`: the workspace that a new home gets; else one with a single file, and no goals. `pasts`: what
         `live_through` copies."""
-        self.directory, self.home, self._furnished = directory, directory / "home", furnished
+        self.directory, self.home = directory, directory / "home"
         self._pasts = pasts
         self.workspace = self.home / "workspace" if furnished else directory / "workspace"
         if not furnished:
@@ -170,11 +170,9 @@ class House:
         """`conch run --json`, going.
 
         `page`: with the dashboard, as a run has by default. It costs as much processor time as the rest of a short run
-        together, so that only a furnished home, options that begin with --ui, and variables of it have it unasked.
+        together, so that only options that begin with --ui, and variables of it, have it unasked.
         """
-        asked = (
-            page or self._furnished or any(one.startswith(("--ui", "CONCH_UI")) for one in (*arguments, *environment))
-        )
+        asked = page or any(one.startswith(("--ui", "CONCH_UI")) for one in (*arguments, *environment))
         without = {} if asked else {"CONCH_UI__ENABLED": "false"}
         options = [*self._place, "--json", "--interval", str(interval), *arguments]
         return self.start("run", *options, **without | environment)

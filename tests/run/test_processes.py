@@ -82,9 +82,7 @@ def test_all_agents_of_all_processes_do_their_cycles(lived: tuple[House, Live]) 
 def test_a_later_run_may_have_another_number_of_processes(lived: tuple[House, Live]) -> None:
     """Each agent goes on with its own number; a setting that says more processes than agents gives one to each."""
     house, _ = lived
-    more = house.run(
-        "--agents", "4", "--cycles", "1", "--script", house.endless(), CONCH_CYCLE__PROCESSES="9", page=False
-    )
+    more = house.run("--agents", "4", "--cycles", "1", "--script", house.endless(), CONCH_CYCLE__PROCESSES="9")
     house.run("--agents", "4", "--cycles", "1", "--script", house.endless())
 
     assert "4 agents in 4 processes" in more.said

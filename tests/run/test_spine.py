@@ -52,7 +52,7 @@ def lived(make_house: MakeHouse, needs: Callable[[str, str], None]) -> LivedHous
     """A fresh furnished home whose agent has lived through a script; with its run and the rows of `cycle list`."""
     needs("bwrap", "install bubblewrap")
     house = make_house(furnished=True)
-    first = house.run("--script", house.script(*REPLIES))
+    first = house.run("--script", house.script(*REPLIES), page=True)
     left = house.processes()
     listed = json.loads(house.conch("cycle", "list", "--json"))["cycles"]
     return LivedHouse(house, first, left, listed)

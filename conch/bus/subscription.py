@@ -167,6 +167,8 @@ class SharedSubscription:
                 self._dispatch(await reader.get(BATCH))
                 if any(subscription.is_full for subscription in self._subscriptions):
                     await self._wait_for_the_full()
+        except Exception as error:  # every subscription raises it: asyncio need not report it too
+            self.broken = error
         except BaseException as error:
             self.broken = error
             raise

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 from conch.errors import ToolError
@@ -179,12 +180,11 @@ class Workspace:
     @contextlib.contextmanager
     def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
         """The opened directory; created first where `make` says so."""
-        with contextlib.ExitStack() as stack:
-            with _told(path):
-                descriptor = self._open_root(stack)
-                for name in self._names(path):
-                    descriptor = _enter(stack, descriptor, name, make=make)
+        descriptor = self._opened(self._names(path), path, make=make)
+        try:
             yield descriptor
+        finally:
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def _parent(self, path: str, *, make: bool = False, root: bool = False) -> Iterator[tuple[int, str]]:
@@ -192,31 +192,40 @@ class Workspace:
         names = self._names(path)
         if not names and not root:
             raise ToolError(f"{path!r} is a directory")
-        with self.directory("/".join(names[:-1]), make=make) as descriptor:
+        descriptor = self._opened(names[:-1], "/".join(names[:-1]), make=make)
+        try:
             yield descriptor, names[-1] if names else "."
+        finally:
+            os.close(descriptor)
 
-    def _open_root(self, stack: contextlib.ExitStack) -> int:
+    def _opened(self, names: list[str], path: str, *, make: bool) -> int:
+        """A descriptor of the directory of these names, which `path` names in errors. The caller closes it."""
         try:
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise ToolError(f"the workspace {self.root} is gone: {error.strerror}; make the directory again") from None
-        stack.callback(os.close, descriptor)
+        with _told(path):
+            for name in names:
+                parent = descriptor
+                try:
+                    descriptor = _entered(parent, name, make=make)
+                finally:
+                    os.close(parent)
         return descriptor
 
 
-def _enter(stack: contextlib.ExitStack, parent: int, name: str, *, make: bool) -> int:
+def _entered(parent: int, name: str, *, make: bool) -> int:
+    """A descriptor of the directory `name` in an opened one. The caller closes it."""
     if make:
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
     try:
-        descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
+        return os.open(name, _DIRECTORY, dir_fd=parent)
     except NotADirectoryError:
         # The error that the system also gives for a link that is opened as a directory.
         if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, name) from None
         raise
-    stack.callback(os.close, descriptor)
-    return descriptor
 
 
 def _check_regular(found: os.stat_result, path: str) -> None:
@@ -228,21 +237,29 @@ def _check_regular(found: os.stat_result, path: str) -> None:
         raise OutsideError(f"{path} is not a plain file, and special files are not opened")
 
 
-@contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
+class _told:  # noqa: N801 - a context manager, as those of contextlib; a generator takes four times as long
     """Turn the system's errors into sentences about the path as it was given."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise MissingError(f"there is no {path}") from None
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OutsideError(f"{path} is or passes a symbolic link, and links are not followed") from None
-        if error.errno == errno.ENOTDIR:
-            raise MissingError(f"{path} is not a directory, or passes a file as if it were one") from None
-        raise ToolError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise ToolError(f"{path!r}: {error}") from None
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        path = self._path
+        if isinstance(error, FileNotFoundError):
+            raise MissingError(f"there is no {path}") from None
+        if isinstance(error, OSError):
+            if error.errno == errno.ELOOP:
+                raise OutsideError(f"{path} is or passes a symbolic link, and links are not followed") from None
+            if error.errno == errno.ENOTDIR:
+                raise MissingError(f"{path} is not a directory, or passes a file as if it were one") from None
+            raise ToolError(f"{path}: {error.strerror or error}") from None
+        if isinstance(error, ValueError):
+            raise ToolError(f"{path!r}: {error}") from None
 
 
 def _walk(descriptor: int, prefix: str, depth: int) -> Iterator[WorkspaceEntry]:
@@ -257,5 +274,11 @@ def _walk(descriptor: int, prefix: str, depth: int) -> Iterator[WorkspaceEntry]:
             continue
         yield WorkspaceEntry(prefix + name, found)
         if stat.S_ISDIR(found.st_mode) and name != ".git" and depth:
-            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-                yield from _walk(_enter(stack, descriptor, name, make=False), f"{prefix}{name}/", depth - 1)
+            try:
+                inner = _entered(descriptor, name, make=False)
+            except OSError:
+                continue
+            try:
+                yield from _walk(inner, f"{prefix}{name}/", depth - 1)
+            finally:
+                os.close(inner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,25 @@ async def test_a_stream_made_anew_is_not_read_on(bus: JetStreamBus, nats_server:
 
             with pytest.raises(BusError, match=r"was made anew, .* \(up to 5; it ends at \d\): start again|is gone"):
                 await one.get()
+
+
+async def test_the_error_that_ends_the_shared_reader_is_raised_and_not_reported_a_second_time(
+    bus: JetStreamBus, nats_server: EmbeddedServer
+) -> None:
+    """Each subscription raises it; asyncio finds no task whose error was never retrieved."""
+    reports: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, report: reports.append(report))
+    await fill(bus, 1)
+    async with shared_subscription(bus) as shared_events, shared_events.subscribe(None, after=1) as subscription:
+        await removed(nats_server)
+
+        with pytest.raises(BusError, match="is gone"):
+            async with asyncio.timeout(30):
+                await subscription.get()
+    del shared_events, subscription
+    gc.collect()
+
+    assert not reports
 
 
 async def test_consumers_of_a_stream_made_anew_end_and_begin_with_it_anew(

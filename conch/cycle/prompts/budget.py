@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeVar, overload
 
 from conch.config import OneMindSettings
 from conch.text import estimated_tokens
+
+T = TypeVar("T")
 
 MESSAGE_TOKENS = 4
 """Tokens that a chat template adds to each message, about."""
@@ -81,6 +84,29 @@ class SectionEntry:
         return estimated_tokens(self.whole)
 
 
+class MadeEntries(Sequence[SectionEntry]):
+    """The entries of `items`, each made by `make` when it is first looked at: a small prompt looks at few of many."""
+
+    def __init__(self, items: Sequence[T], make: Callable[[int, T], SectionEntry]) -> None:
+        """`make` takes the place of an item and the item."""
+        self._makes = [partial(make, place, item) for place, item in enumerate(items)]
+        self._made: dict[int, SectionEntry] = {}
+
+    def __len__(self) -> int:
+        return len(self._makes)
+
+    @overload
+    def __getitem__(self, place: int) -> SectionEntry: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[SectionEntry]: ...
+    def __getitem__(self, place: int | slice) -> SectionEntry | Sequence[SectionEntry]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(len(self))[place]]
+        if place not in self._made:
+            self._made[place] = self._makes[place]()
+        return self._made[place]
+
+
 @dataclass(frozen=True)
 class PromptSection:
     """A section of a prompt before it is fitted."""
@@ -88,7 +114,7 @@ class PromptSection:
     name: str
     title: str
     """Its first line, of this program; empty: it has none."""
-    entries: tuple[SectionEntry, ...]
+    entries: Sequence[SectionEntry]
     priority: int
     """Sections of a lower number get their tokens first."""
     share: float
@@ -127,8 +153,7 @@ class _Fitting:
         section = self.section
         self._shown = {}
         used = estimated_tokens(section.title) + 1
-        whole = sum(entry.tokens + 1 for entry in section.entries)
-        if used + whole > room:
+        if self._exceeds(room - used):
             used += NOTE_TOKENS
         for place in self._order:
             text = section.entries[place].within(room - used - 1)
@@ -137,6 +162,14 @@ class _Fitting:
             self._shown[place] = text
             used += estimated_tokens(text) + 1
         return self.tokens
+
+    def _exceeds(self, room: int) -> bool:
+        """Whether the entries together have more tokens. Looks at no more of them than it takes to tell."""
+        for place in self._order:
+            room -= self.section.entries[place].tokens + 1
+            if room < 0:
+                return True
+        return room < 0
 
     @property
     def whole(self) -> bool:

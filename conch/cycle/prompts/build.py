@@ -17,6 +17,7 @@ from conch.cycle.prompts.brief import asked, brief_system, task_of
 from conch.cycle.prompts.budget import (
     DEFAULT_TOKENS,
     MESSAGE_TOKENS,
+    MadeEntries,
     PromptSection,
     SectionEntry,
     fitted,
@@ -226,7 +227,7 @@ def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[P
     senses = listed(map(in_words, situation.senses))
     yield PromptSection("senses", "What sensors say:", senses, priority=7, share=0.1)
     yield lessons_section(situation)
-    files = tuple(SectionEntry(f"- {_plain(name)}") for name in situation.files[:SHOWN_FILES])
+    files = MadeEntries(situation.files[:SHOWN_FILES], lambda _, name: SectionEntry(f"- {_plain(name)}"))
     yield PromptSection("files", "Files in the workspace:", files, priority=9, share=0.1)
     yield acts_section(situation, budget)
     if purpose == "decide":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from conch.actions import render
-from conch.cycle.prompts.budget import PromptSection, SectionEntry
+from conch.cycle.prompts.budget import MadeEntries, PromptSection, SectionEntry
 from conch.cycle.state.rewards import with_short_arguments
 from conch.minds import ActReward, Lesson, RecentOutcome, Situation
 from conch_schemas import Action
@@ -30,12 +30,14 @@ _LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 def acts_section(situation: Situation, budget: int) -> PromptSection:
     """The last acts, the oldest first: each as it was called, with its result or error and its reward."""
-    *earlier, last = situation.recent or (None,)
-    entries = [_act(act, SHORT_ARGUMENT) for act in earlier if act is not None]
-    if last is not None:
-        entries.append(_act(last, SHORT_ARGUMENT if budget < SMALL_PROMPT else CALL_ARGUMENT))
+    last = len(situation.recent) - 1
+
+    def entry(place: int, act: RecentOutcome) -> SectionEntry:
+        return _act(act, CALL_ARGUMENT if place == last and budget >= SMALL_PROMPT else SHORT_ARGUMENT)
+
+    entries = MadeEntries(situation.recent, entry)
     title = "Your last acts, the oldest first (the call, what came of it, the reward and why):"
-    return PromptSection("acts", title, tuple(entries), priority=3, share=0.45, newest_first=True)
+    return PromptSection("acts", title, entries, priority=3, share=0.45, newest_first=True)
 
 
 def lessons_section(situation: Situation) -> PromptSection:
@@ -45,7 +47,8 @@ def lessons_section(situation: Situation) -> PromptSection:
         (one for one in situation.lessons if one.cycle not in shown), key=lambda one: -abs(one.reward.total)
     )
     title = "Your best and worst acts so far, by their reward (do more like the best, none like the worst):"
-    return PromptSection("lessons", title, tuple(map(_lesson, lessons)), priority=5, share=0.15)
+    entries = MadeEntries(lessons, lambda _, lesson: _lesson(lesson))
+    return PromptSection("lessons", title, entries, priority=5, share=0.15)
 
 
 def call_text(action: Action, most: int) -> str:

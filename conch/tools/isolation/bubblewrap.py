@@ -8,6 +8,7 @@ import platform
 import struct
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 INSIDE = "/workspace"
@@ -80,6 +81,7 @@ def _system() -> list[str]:
     return found + [word for path in _ETC for word in ("--ro-bind-try", path, path)]
 
 
+@cache
 def _python() -> Path | None:
     """Prefix of this Python; None where the system's directories contain it, or other users may not read it."""
     prefix = Path(sys.base_prefix)
@@ -154,6 +156,7 @@ _OTHER_CONVENTION = 0x40000000
 """Numbers from here are x32's: the same calls under other numbers."""
 
 
+@cache
 def seccomp_filter() -> bytes | None:
     """A seccomp BPF program that refuses the calls above; None for a processor with unknown call numbers.
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.tools.isolation.kernel import read_kernel
+
 TASKS_PER_PROCESS = 4
 """The kernel counts threads too, so its limit is only a backstop for the limit on processes."""
 
@@ -31,28 +33,32 @@ class ControlGroup:
 
     def members(self) -> frozenset[int] | None:
         """Ids of its processes; None without a group that holds them."""
-        return frozenset(int(line) for line in self.doors[0].read_text().split()) if self.doors else None
+        first = self.tasks or self.memory
+        return frozenset(map(int, read_kernel(f"{first}/cgroup.procs").split())) if first else None
 
     def refused(self) -> bool:
         """Whether the kernel has denied it a new task."""
-        return self.tasks is not None and _counted(self.tasks / "pids.events", "max") > 0
+        return self.tasks is not None and _counted(read_kernel(f"{self.tasks}/pids.events"), b"max") > 0
 
     def starved(self) -> bool:
         """Whether the kernel has killed one of its processes for lack of memory."""
         if self.memory is None:
             return False
-        events = self.memory / "memory.events"
-        return _counted(events if events.exists() else self.memory / "memory.oom_control", "oom_kill") > 0
+        try:
+            events = read_kernel(f"{self.memory}/memory.events")
+        except FileNotFoundError:
+            events = read_kernel(f"{self.memory}/memory.oom_control")
+        return _counted(events, b"oom_kill") > 0
 
 
 def bases(controller: str) -> tuple[Path, ...]:
     """Possible parents of a group: this process's own group, or (version 2 allows no processes there) its parent."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = read_kernel("/proc/self/cgroup").splitlines()
     except OSError:
         return ()
     found: list[Path] = []
-    for line in lines:
+    for line in map(os.fsdecode, lines):
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             found.insert(0, _MOUNT / controller / path.lstrip("/"))
@@ -69,9 +75,8 @@ def group(processes: int, memory_bytes: int) -> Iterator[ControlGroup]:
     Removed on leaving; those that cannot be made are None. Empty groups that a killed run left are removed too.
     """
     name = f"conch-{os.getpid()}-{next(_NUMBERS)}"
-    tasks = _make("pids", name, {"pids.max": TASKS_PER_PROCESS * processes})
-    limits = ({"memory.max": memory_bytes}, {"memory.limit_in_bytes": memory_bytes})
-    memory = next((made for limit in limits if (made := _make("memory", name, limit))), None)
+    tasks = _make("pids", name, ("pids.max",), TASKS_PER_PROCESS * processes)
+    memory = _make("memory", name, ("memory.max", "memory.limit_in_bytes"), memory_bytes)
     try:
         yield ControlGroup(tasks, memory)
     finally:
@@ -80,27 +85,43 @@ def group(processes: int, memory_bytes: int) -> Iterator[ControlGroup]:
             _remove(path)
 
 
-def _make(controller: str, name: str, limits: dict[str, int]) -> Path | None:
+def _make(controller: str, name: str, limits: tuple[str, ...], value: int) -> Path | None:
+    """The group, with `value` in the first of `limits` that the kernel has there; None where it cannot be made."""
     for base in bases(controller):
         path = base / name
         try:
-            path.mkdir(exist_ok=True)  # the one for tasks may be the one for memory
-            for limit, value in limits.items():
-                if not (path / limit).exists():
-                    raise FileNotFoundError(limit)
-                (path / limit).write_text(str(value))
+            with contextlib.suppress(FileExistsError):  # the one for tasks may be the one for memory
+                os.mkdir(path)
+            limit = next((f"{path}/{limit}" for limit in limits if os.path.exists(f"{path}/{limit}")), None)
+            if limit is None:
+                raise FileNotFoundError(limits[0])
+            _write(limit, value)
         except OSError:
             _remove(path)
             continue
-        for old in base.glob("conch-*"):
-            if not Path("/proc", old.name.split("-")[1]).exists() and _age(old) > 60:
-                _remove(old)
+        with contextlib.suppress(OSError):
+            for old in os.listdir(base):
+                if old.startswith("conch-") and not _is_alive(old) and _age(base / old) > 60:
+                    _remove(base / old)
         return path
     return None
 
 
-def _counted(file: Path, word: str) -> int:
-    words = file.read_text().split()
+def _write(file: str, value: int) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, b"%d" % value)
+    finally:
+        os.close(descriptor)
+
+
+def _is_alive(name: str) -> bool:
+    """Whether the process that made the group of this name is there."""
+    return os.path.exists(f"/proc/{name.split('-')[1]}")
+
+
+def _counted(events: bytes, word: bytes) -> int:
+    words = events.split()
     return int(words[words.index(word) + 1]) if word in words else 0
 
 

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.tools.isolation.kernel import read_kernel
+
 SOCKET_BYTES = 256 * 1024
 """Most bytes in the default buffers of a socket, with the kernel's own overhead."""
 
@@ -36,7 +38,7 @@ class ProcessFamily:
         ppid: dict[int, int] = {}
         members = set()
         for pid in _pids(proc):
-            if (stat := _read(proc / str(pid) / "stat")) is not None:
+            if (stat := _read(f"{proc}/{pid}/stat")) is not None:
                 ppid[pid], session = _parent_and_session(stat)
                 if session == root or pid == root:
                     members.add(pid)
@@ -54,7 +56,7 @@ class ProcessFamily:
 
 def memory_of(members: frozenset[int], proc: Path = Path("/proc")) -> int:
     """Bytes of memory of the processes, without files on disk; shared pages count for each process."""
-    texts = (_read(proc / str(pid) / "status") or b"" for pid in members)
+    texts = (_read(f"{proc}/{pid}/status") or b"" for pid in members)
     return sum(int(kib) * 1024 for text in texts for kib in _MEMORY.findall(text))
 
 
@@ -64,21 +66,20 @@ def kernel_memory_of(members: frozenset[int]) -> int:
     0 for processes in our own network namespace: its sockets are not theirs alone.
     """
     for pid in sorted(members):
-        own = Path("/proc", str(pid))
+        own = f"/proc/{pid}"
         with contextlib.suppress(OSError, IndexError, ValueError):
-            if os.readlink(own / "ns/net") == os.readlink("/proc/self/ns/net"):
+            if os.readlink(f"{own}/ns/net") == os.readlink("/proc/self/ns/net"):
                 continue
-            sockets = int((own / "net/sockstat").read_text().split()[2])
+            sockets = int(read_kernel(f"{own}/net/sockstat").split()[2])
             return (
-                sockets * SOCKET_BYTES
-                + sum(_names(own / "root" / path, Path("/", path)) for path in SCRATCH) * NAME_BYTES
+                sockets * SOCKET_BYTES + sum(_names(f"{own}/root/{path}", f"/{path}") for path in SCRATCH) * NAME_BYTES
             )
     return 0
 
 
-def _names(directory: Path, ours: Path) -> int:
+def _names(directory: str, ours: str) -> int:
     """Files and directories in a file system; 0 for our own, which a program sees until its sandbox is made."""
-    if directory.stat().st_dev == ours.stat().st_dev:
+    if os.stat(directory).st_dev == os.stat(ours).st_dev:
         return 0
     found = os.statvfs(directory)
     return found.f_files - found.f_ffree
@@ -97,8 +98,8 @@ def _parent_and_session(stat: bytes) -> tuple[int, int]:
     return int(ppid), int(session)
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: str) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_kernel(path)
     except OSError:
         return None

@@ -66,21 +66,22 @@ def set_aside(nested: list[tuple[Path, Path]], before: frozenset[bytes]) -> list
 
 
 def _walk(workspace: Path) -> Iterator[tuple[Path, Path]]:
-    waiting, seen = [workspace], 0
+    root = str(workspace)
+    waiting, seen = [root], 0
     while waiting and (seen := seen + 1) <= MAX_DIRECTORIES:
         directory = waiting.pop()
         entries = _entries(directory)
         if {entry.name for entry in entries} >= BARE:
-            yield directory / "HEAD", directory
+            yield Path(directory, "HEAD"), Path(directory)
         for entry in entries:
             if is_git(entry.name):
-                if directory != workspace or entry.name != ".git":
+                if directory != root or entry.name != ".git":
                     yield from _inner(Path(entry))
             elif entry.is_dir(follow_symlinks=False):
-                waiting.append(Path(entry))
+                waiting.append(entry.path)
 
 
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
+def _entries(directory: str) -> list[os.DirEntry[str]]:
     """The entries of a directory, also of one that may be entered but not listed; empty where they are not readable."""
     try:
         return list(os.scandir(directory))
@@ -89,12 +90,12 @@ def _entries(directory: Path) -> list[os.DirEntry[str]]:
     except OSError:
         return []
     with contextlib.suppress(OSError):
-        mode = directory.stat().st_mode & 0o7777
-        directory.chmod(mode | 0o500)
+        mode = os.stat(directory).st_mode & 0o7777
+        os.chmod(directory, mode | 0o500)
         try:
             return list(os.scandir(directory))
         finally:
-            directory.chmod(mode)
+            os.chmod(directory, mode)
     return []
 
 

@@ -12,7 +12,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from conch.errors import ToolError
 from conch.tools.repository_guard.gitfiles import CONFIG, DATA, HARMLESS, TREES, only_data, problem
@@ -31,6 +31,20 @@ _SHADOW = "conch-"
 _OBJECT = re.compile(r"(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pack|idx|rev))")
 
 
+class CopyStamp(NamedTuple):
+    """What tells that a copied file is as it was made: no program sets the time of the last change of a file."""
+
+    inode: int
+    size: int
+    changed: int
+    """In nanoseconds since the epoch."""
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Self:
+        """Of a file as it stands."""
+        return cls(found.st_ino, found.st_size, found.st_ctime_ns)
+
+
 @dataclass(frozen=True)
 class WorkspaceRepository:
     """The mounts over `.git` while a program runs, so that git never uses a config or hooks that the program wrote.
@@ -45,6 +59,8 @@ class WorkspaceRepository:
     """The copy, in a directory of its own in `git`; None where all of `git` is read-only."""
     before: dict[str, bytes] = field(default_factory=dict)
     """The copied files."""
+    stamps: dict[str, CopyStamp] = field(default_factory=dict)
+    """Of the copies, as they were made."""
     fixed: tuple[str, ...] = ()
     """Names in `git` that are mounted read-only."""
 
@@ -56,8 +72,9 @@ class WorkspaceRepository:
         """
         git = workspace / ".git"
         with contextlib.suppress(OSError):
-            if workspace.stat().st_uid == os.geteuid():
-                workspace.chmod(workspace.stat().st_mode | 0o700)  # else a program would, and make `.git` itself
+            found = workspace.stat()
+            if found.st_uid == os.geteuid() and found.st_mode & 0o700 != 0o700:
+                workspace.chmod(found.st_mode | 0o700)  # else a program would, and make `.git` itself
         try:
             git.mkdir()
         except FileExistsError:
@@ -86,19 +103,17 @@ class WorkspaceRepository:
         if len(paths) > MAX_FILES:
             remove(shadow)
             return cls(git)
-        before = {}
-        for path, mtime_ns in paths.items():
+        before, stamps = {}, {}
+        directories = {path.rpartition("/")[0] for path in paths} | {*TREES, "objects/info", "objects/pack"}
+        for directory in sorted(directories - {""}):
+            os.makedirs(f"{shadow}/{directory}", exist_ok=True)
+        for path, found in paths.items():
             with contextlib.suppress(MissingError):
                 before[path] = real.read_bytes(path)
-                (shadow / path).parent.mkdir(parents=True, exist_ok=True)
-                (shadow / path).write_bytes(before[path])
-                # With the same time: git uses it to find files that may have changed since the index was written.
-                os.utime(shadow / path, ns=(mtime_ns, mtime_ns))
-        for name in (*TREES, "objects/info", "objects/pack"):
-            (shadow / name).mkdir(parents=True, exist_ok=True)
-        (shadow / "objects/info/alternates").write_text(f"{INSIDE}/objects\n")
+                stamps[path] = _copy(f"{shadow}/{path}", before[path], found.st_mtime_ns)
+        _copy(f"{shadow}/objects/info/alternates", f"{INSIDE}/objects\n".encode())
         fixed = [one.name for one in names if not DATA.fullmatch(one.name) and one.name not in (*TREES, "objects")]
-        return cls(git, shadow, before, tuple(sorted(name for name in fixed if not name.endswith(".lock"))))
+        return cls(git, shadow, before, stamps, tuple(sorted(name for name in fixed if not name.endswith(".lock"))))
 
     def mounts(self, inside: str) -> list[str]:
         """Options for bubblewrap, where `inside` is the workspace."""
@@ -183,16 +198,18 @@ class WorkspaceRepository:
                     os.chmod(name, 0o444, dir_fd=old)
                     os.rename(name, name, src_dir_fd=old, dst_dir_fd=new)
 
-    def _keep_file(self, real: Workspace, copy: Workspace, path: str, paths: dict[str, int]) -> str | None:
+    def _keep_file(self, real: Workspace, copy: Workspace, path: str, paths: dict[str, os.stat_result]) -> str | None:
         """Why the file was not kept; None where it was, or has not changed."""
-        before = self.before.get(path)
+        before, found = self.before.get(path), paths.get(path)
+        if found is not None and CopyStamp.of(found) == self.stamps.get(path):
+            return None
         try:
-            after = copy.read_bytes(path) if path in paths else None
+            after = copy.read_bytes(path) if found is not None else None
             if after == before:
                 return None
             if after is not None and (why := problem(path, after)):
                 return why
-            why = _exchange(real, path, before, after, paths.get(path))
+            why = _exchange(real, path, before, after, found.st_mtime_ns if found is not None else None)
         except MissingError:
             return None  # it was to be deleted, and its directory is gone
         except (ToolError, OSError) as error:
@@ -256,11 +273,11 @@ def _there(name: str, directory: int) -> bool:
 
 def _shadow(git: Path) -> Path | None:
     """A new directory in `git`; None where none can be made. Those of dead processes are removed."""
-    for old in git.glob(f"{_SHADOW}*"):
-        pid = old.name.split("-")[1]
-        with contextlib.suppress(FileNotFoundError):
-            if not Path("/proc", pid).exists() and time.time() - old.lstat().st_mtime > 60:
-                remove(old)
+    for name in os.listdir(git):
+        if name.startswith(_SHADOW) and not os.path.exists(f"/proc/{name.split('-')[1]}"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - os.lstat(git / name).st_mtime > 60:
+                    remove(git / name)
     for _ in range(100):
         shadow = git / f"{_SHADOW}{os.getpid()}-{os.urandom(4).hex()}"
         try:
@@ -286,15 +303,26 @@ def remove(directory: Path) -> None:
             subprocess.run([*command, "--", str(directory)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def _data(repository: Workspace) -> dict[str, int]:
-    """Paths of git's data files, with their modification times."""
+def _copy(path: str, content: bytes, mtime_ns: int | None = None) -> CopyStamp:
+    """Make a file in the shadow, which no program sees yet. With the time of its original: git uses it to find files
+    that may have changed since the index was written."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with open(descriptor, "wb", buffering=0) as file:
+        file.write(content)
+        if mtime_ns is not None:
+            os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+        return CopyStamp.of(os.fstat(descriptor))
+
+
+def _data(repository: Workspace) -> dict[str, os.stat_result]:
+    """Paths of git's data files, and what is known of each."""
     found = {}
     for entry in repository.entries("."):
         if stat.S_ISREG(entry.stat.st_mode) and DATA.fullmatch(entry.path):
-            found[entry.path] = entry.stat.st_mtime_ns
+            found[entry.path] = entry.stat
     for tree in TREES:
         with contextlib.suppress(ToolError):
             for entry in repository.walk(tree):
                 if stat.S_ISREG(entry.stat.st_mode) and not entry.path.endswith(".lock"):
-                    found[f"{tree}/{entry.path}"] = entry.stat.st_mtime_ns
+                    found[f"{tree}/{entry.path}"] = entry.stat
     return found

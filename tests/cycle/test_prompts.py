@@ -131,10 +131,15 @@ def test_every_section_is_there_and_a_text_that_is_planted_anywhere_begins_none(
     assert not any(part.left_out or part.shortened for part in prompt.parts)
 
 
-@pytest.mark.parametrize("budget", [1500, 2000, 16_000])
-def test_a_mind_that_reads_quoted_lines_is_told_what_they_are(budget: int) -> None:
-    """In the short form of the system prompt, too."""
-    assert QUOTED in system_prompt("echo", Toolbox(BUILTIN_TOOLS).registry, Values(), budget)
+@pytest.mark.parametrize(("budget", "is_short"), [(1500, True), (16_000, False)])
+def test_a_mind_that_reads_quoted_lines_is_told_what_they_are(budget: int, is_short: bool) -> None:
+    """In the short form of the system prompt, which has no values, too."""
+    values = Values(values={"honesty": "You say what is so. " * 100})
+
+    told = system_prompt("echo", Toolbox(BUILTIN_TOOLS).registry, values, budget)
+
+    assert QUOTED in told
+    assert ("What you stand for" not in told) is is_short
 
 
 @pytest.mark.parametrize(

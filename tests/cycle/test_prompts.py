@@ -134,7 +134,7 @@ def test_every_section_is_there_and_a_text_that_is_planted_anywhere_begins_none(
 @pytest.mark.parametrize(("budget", "is_short"), [(1500, True), (16_000, False)])
 def test_a_mind_that_reads_quoted_lines_is_told_what_they_are(budget: int, is_short: bool) -> None:
     """In the short form of the system prompt, which has no values, too."""
-    values = Values(values={"honesty": "You say what is so. " * 100})
+    values = Values(values={f"value {number}": "You say what is so. " * 5 for number in range(20)})
 
     told = system_prompt("echo", Toolbox(BUILTIN_TOOLS).registry, values, budget)
 

@@ -30,7 +30,7 @@ from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
 from conch.cycle.policy import ActingPolicy
-from conch.cycle.prompts.budget import UNREAD_KINDS, prompt_budget
+from conch.cycle.prompts.budget import UNREAD_KINDS, prompt_budget, window_budget
 from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thinking
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
@@ -96,7 +96,9 @@ class Agent:
         self._system = system_prompt(
             self.name, registry, agent_context.values, self._limits.budget, is_brief=self._limits.is_brief
         )
-        self._policy = ActingPolicy(agent_context.mind, settings.mind, self._system, agent_context.values.digest)
+        self._policy = ActingPolicy(
+            agent_context.mind, settings.mind, self._system, agent_context.values.digest, registry
+        )
         self._facts = AgentPublisher(
             agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
         )
@@ -459,7 +461,8 @@ class Agent:
             return await step(self._mind, self._system, observation.situation, self._limits), observation
 
         answer = await self._patience.answer(ask)
-        if self._policy.follow():
+        replied = answer[0]
+        if self._policy.follow(replied.decoding.constraint if isinstance(replied, DecisionResult) else "free"):
             self._facts.policy = self.policy
             await self._announce_policy()
         return answer
@@ -477,14 +480,16 @@ class Agent:
 
 
 def prompt_limits(settings: MindSettings, tokens: TokenCounter | None = None) -> PromptLimits:
-    """Limits that fit the minds that think and decide, as far as they read a prompt, and the fallbacks whose context
-    window or budget is known. `tokens` counts for them; None: the estimate does."""
+    """Limits that fit the minds that think and decide, as far as they read a prompt, and the fallbacks whose budget or
+    context window is known: the prompt fits into that. `tokens` counts for them; None: the estimate does."""
     fallbacks = [one for one in settings.fallbacks if one.kind not in UNREAD_KINDS]
     minds = [one for one in (settings.thinking, settings.deciding) if one.kind not in UNREAD_KINDS]
-    minds += [one for one in fallbacks if not minds or one.context_window or one.prompt_tokens]
-    is_read, minds = bool(minds), minds or [settings.deciding]
-    most = max(one.max_tokens for one in (*minds, *fallbacks))
-    return PromptLimits(most, min(map(prompt_budget, minds)), is_read, tokens)
+    behind, minds = (fallbacks, minds) if minds else ([], fallbacks)
+    budgets = [prompt_budget(one) for one in minds or [settings.deciding]]
+    budgets += [prompt_budget(one) for one in behind if one.prompt_tokens]
+    budgets += [window_budget(one) for one in behind if one.context_window and not one.prompt_tokens]
+    most = max(one.max_tokens for one in (*(minds or [settings.deciding]), *fallbacks))
+    return PromptLimits(most, min(budgets), bool(minds), tokens)
 
 
 def _cut_messages(messages: tuple[PromptMessage, ...]) -> tuple[PromptMessage, ...]:

@@ -1,41 +1,57 @@
-"""The acting policy: what its digest covers, and which of several minds it stands for now."""
+"""The acting policy: what its digest covers, which of several minds it stands for now, and to what that is held."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 
+from conch.actions import Registry, gbnf
 from conch.config import MindSettings, OneMindSettings
 from conch.minds import Mind
+from conch_schemas import Constraint
 
 
 class ActingPolicy:
-    """The policy of an agent. `digest` covers the mind that decides, the system prompt and the values, and the mind
-    that thinks where that is another one. Of a mind with fallbacks it stands for the one that replied last."""
+    """The policy of an agent. `digest` covers the mind that decides, the system prompt and the values, the mind that
+    thinks where that is another one, and the constraint of decisions where there is one. Of a mind with fallbacks it
+    stands for the one that replied last."""
 
-    def __init__(self, mind: Mind, settings: MindSettings, system: str, values: str) -> None:
-        """`values`: digest of the values in force."""
-        self._mind, self._system, self._values = mind, system, values
+    def __init__(self, mind: Mind, settings: MindSettings, system: str, values: str, registry: Registry) -> None:
+        """`values`: digest of the values in force. `registry`: the tools whose calls decisions are held to."""
+        self._mind, self._system, self._values, self._registry = mind, system, values, registry
         self._thinks = "" if settings.thinking == settings.deciding else _name(settings.thinking)
-        self._decides = ("", "")
+        minds = (*settings.fallbacks, settings.deciding)
+        self._held: dict[tuple[str, str], Constraint] = {
+            (one.kind, one.model): held for one in minds if (held := _asked_for(one)) is not None
+        }
+        self._stands: tuple[str, str, Constraint | None] = ("", "", None)
+        self._constraint: str | None = None
         self.digest = ""
         self.follow()
 
-    def follow(self) -> bool:
-        """Take the mind that replied last; whether the policy is another one by that."""
+    def follow(self, held: Constraint = "free") -> bool:
+        """Take the mind that replied last; whether the policy is another one by that. `held`: what its decision was
+        held to. A mind that was held once stands as held: single decisions are free (`mind.free_share`)."""
         now = (self._mind.kind, self._mind.model)
-        if now == self._decides:
+        if held != "free":
+            self._held[now] = held
+        stands = (*now, self._held.get(now))
+        if stands == self._stands:
             return False
-        self._decides = now
-        self.digest = policy_digest(*now, self._system, self._values, *([self._thinks] if self._thinks else []))
+        self._stands = stands
+        self._constraint = None if stands[2] is None else policy_digest(stands[2], gbnf(self._registry))
+        more = [self._thinks] if self._thinks else []
+        more += [f"held to {self._constraint}"] if self._constraint is not None else []
+        self.digest = policy_digest(*now, self._system, self._values, *more)
         return True
 
-    def content(self) -> dict[str, str]:
+    def content(self) -> dict[str, str | None]:
         """The fields of `policy.set`."""
-        kind, model = self._decides
+        kind, model, _ = self._stands
         return {
             "mind": kind,
             "model": model,
+            "constraint": self._constraint,
             "system_prompt": self._system,
             "values": self._values,
             "thinks": self._thinks,
@@ -44,7 +60,17 @@ class ActingPolicy:
     @property
     def mind(self) -> str:
         """Kind and model of the mind that decides, for a person."""
-        return " ".join(self._decides)
+        return " ".join(self._stands[:2])
+
+
+def _asked_for(settings: OneMindSettings) -> Constraint | None:
+    """What a mind's decisions are held to by its settings; None: nothing, or what its endpoint is found to take."""
+    if settings.kind not in ("openai", "local") or settings.free_share == 1:
+        return None
+    from conch.minds import forms_of
+
+    kinds = {form.kind for form in forms_of(settings)}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _name(settings: OneMindSettings) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
+from conch.config import LEAST_WINDOW
 from conch.errors import ConfigError
 from conch.processes import ChildProcessLink, messages, run_child
 from conch.tasks import background
@@ -21,6 +24,8 @@ _ERROR = re.compile(r"^\S+ E +(.*)$", re.MULTILINE)
 """A line of llama.cpp's log that reports an error."""
 _LOG_BYTES = 16 * 1024
 LOG_SECONDS = 2.0
+PROPS_SECONDS = 30.0
+"""Longest wait for the server's own description of itself."""
 
 
 async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
@@ -34,7 +39,8 @@ async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
         began = time.monotonic()
         server = await asyncio.to_thread(_serve, child.spec, own_log)
         seconds = time.monotonic() - began
-        child.report(messages.EngineServed(url=server.listening_address, seconds=seconds))
+        context = await asyncio.to_thread(_context, server.listening_address, child.spec)
+        child.report(messages.EngineServed(url=server.listening_address, seconds=seconds, context=context))
         await ending
 
 
@@ -67,6 +73,21 @@ def _serve(spec: messages.EngineStart, own_log: Path) -> Any:
         return xllamacpp.Server(params)
     except RuntimeError as error:
         raise ConfigError(f"the engine cannot serve {spec.model}: {_reason(own_log) or error}") from error
+
+
+def _context(url: str, spec: messages.EngineStart) -> int:
+    """Tokens of context of each slot, as the server says: those that were asked for, or the model's, where these are
+    fewer. Raises ConfigError where a prompt and a reply do not fit into them."""
+    asked = urllib.request.Request(f"{url}/props", headers={"authorization": f"Bearer {spec.key}"})  # noqa: S310
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(asked, timeout=PROPS_SECONDS) as answer:
+        context = int(json.load(answer)["default_generation_settings"]["n_ctx"])
+    if context < LEAST_WINDOW:
+        raise ConfigError(
+            f"{spec.model} has a context of {context} tokens: a prompt and a reply need {LEAST_WINDOW}; choose another "
+            "model"
+        )
+    return context
 
 
 def _processors() -> int:

@@ -33,6 +33,8 @@ class EngineAddress:
 
     key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     url: str | None = None
+    context: int | None = None
+    """Tokens of context of each slot, of the model that it serves; None: it has not said it yet."""
     up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it has loaded its model."""
 
@@ -43,7 +45,7 @@ class EngineAddress:
 
     def served(self, report: messages.EngineServed) -> None:
         """Take its report that it listens."""
-        self.url = report.url
+        self.url, self.context = report.url, report.context
         self.up.set()
 
 
@@ -106,11 +108,17 @@ def engine_start(
 
 
 def minded(settings: Settings, model: Path, address: EngineAddress) -> Settings:
-    """The settings of an agent's process: its minds of the kind local ask the engine, which has begun.
+    """The settings of an agent's process: its minds of the kind local ask the engine, which has begun, and have the
+    context window that it serves.
 
     Without a temperature in the settings it is TEMPERATURE.
     """
-    update = {"base_url": f"{address.url}/v1", "api_key": SecretStr(address.key), "model": model.stem}
+    update = {
+        "base_url": f"{address.url}/v1",
+        "api_key": SecretStr(address.key),
+        "model": model.stem,
+        "context_window": address.context,
+    }
 
     def asking(one: OneMindSettings) -> dict[str, object]:
         cooler = {} if "temperature" in one.model_fields_set else {"temperature": TEMPERATURE}

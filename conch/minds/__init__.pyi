@@ -1,5 +1,6 @@
 """Minds: what thinks and decides. Each gives raw text that goes through the one parser."""
 
+from .constraint.findings import forms_of as forms_of
 from .constraint.trial import EndpointTrial as EndpointTrial
 from .constraint.trial import try_endpoint as try_endpoint
 from .constraint.trial import valid_share as valid_share

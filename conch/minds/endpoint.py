@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ import httpx2
 from pydantic import SecretStr
 
 from conch.errors import ConfigError, ModelError
-from conch.minds.dialect import RequestForm
+from conch.minds.dialect import REFUSED, RequestForm
 from conch.text import safe_text
 from conch_schemas import JsonObject, Usage
 
@@ -46,6 +47,11 @@ _ADVICE = {
     403: "the endpoint does not allow this key to do that: check {0}.api_key and {0}.model",
     404: "there is no such address or model: check {0}.base_url (up to and with /v1) and {0}.model",
 }
+
+_OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+"""The beginning of an address that no endpoint has, such as file: or data:."""
+_TOO_LONG = re.compile(r"context[_ ](?:length|size|window)|max_model_len|(?:prompt|input) is too long", re.IGNORECASE)
+"""How an endpoint says that a prompt does not fit: OpenAI, vLLM and LiteLLM; llama.cpp; others."""
 
 
 class TransientError(Exception):
@@ -233,14 +239,19 @@ class ChatEndpoint:
         sentence = f"{self.where} answered {status}" + (f": {said}" if said else "")
         if 300 <= status < 400:
             there = self._shown(response.headers.get("location", "")) or "another address"
+            instead = "" if _OTHER_SCHEME.match(there) else f" (if it is meant, set {self._section}.base_url to it)"
             raise TransientError(
-                f"{sentence}: a redirect to {there}, which is not followed, as the key would go along (if it is meant, "
-                f"set {self._section}.base_url to it)"
+                f"{sentence}: a redirect to {there}, which is not followed, as the key would go along{instead}"
             )
         if status in RETRIED:
             after = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
             raise TransientError(sentence, after, status=status)
         advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
+        if status in REFUSED and _TOO_LONG.search(body):
+            advice = (
+                f"the prompt does not fit into the model's context: set {self._section}.context_window to its size, or "
+                f"{self._section}.prompt_tokens to less"
+            )
         raise ModelError(f"{sentence} ({advice})", fatal=status < 500, status=status, detail=self._without_key(body))
 
     async def _read(self, response: httpx2.Response, heard: Callable[[int], None]) -> StreamedReply:

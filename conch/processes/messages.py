@@ -305,6 +305,8 @@ class EngineServed(PipeMessage):
     url: str
     seconds: float
     """How long loading took."""
+    context: int
+    """Tokens of context of each slot."""
 
 
 ConsumerReport = (

@@ -8,7 +8,7 @@ from typing import Final
 
 from conch.config import ExecutionValues, FormatValues, GoalValues, RewardSettings
 from conch.folds import tool_result
-from conch_schemas import BUILTIN_SCORER, ActionTaken, GoalCheck, Score
+from conch_schemas import BUILTIN_SCORER, ActionTaken, Decoding, GoalCheck, Score
 
 VERSION: Final = "2"
 """Version of these rules; their values are settings. 1: without the measured effect of an act."""
@@ -17,6 +17,7 @@ _FORMAT: Final = FormatValues()
 _EXECUTION: Final = ExecutionValues()
 _GOAL: Final = GoalValues()
 _PLAIN_WORDS: Final = {"DO_NOTHING": "doing nothing", "REFLECT": "reflecting"}
+_CONSTRAINTS: Final = {"grammar": "A grammar", "schema": "A JSON schema", "tools": "A required call of a tool"}
 
 
 def format_reward(valid: bool, values: FormatValues = _FORMAT) -> float:
@@ -80,11 +81,19 @@ def _not_applicable(component: str, limits: tuple[float, float], why: str) -> Sc
 
 
 def _format(action: ActionTaken, values: FormatValues, *, abstain: bool) -> Score:
-    if action.constrained and abstain:
-        return _not_applicable("format", values.range, "A grammar constrained the reply, so its form says nothing.")
+    held = _held(action.decoding) if action.constrained else ""
+    if held and abstain:
+        return _not_applicable("format", values.range, f"{held} constrained the reply, so its form says nothing.")
     valid = action.action.valid
     why = "The reply is valid." if valid else f"The reply is not valid: {action.action.reason or 'no reason given'}."
+    if held:
+        why += f" {held} constrained it."
     return scored("format", format_reward(valid, values), values.range, why)
+
+
+def _held(decoding: Decoding | None) -> str:
+    """What a reply was held to, as the subject of a sentence."""
+    return _CONSTRAINTS.get(decoding.constraint if decoding is not None else "free", "A constraint")
 
 
 def _execution(action: ActionTaken, values: ExecutionValues) -> Score:

@@ -24,7 +24,8 @@ class PolicySet(Event):
     system_prompt: str
     """The complete system prompt."""
     constraint: str | None = None
-    """Digest of the decoding constraint (a grammar), or None."""
+    """Digest of what decisions are held to, the kind of the constraint and the grammar of all actions; None: nothing,
+    not found out yet, or recorded by a version that did not say it. `Decoding.constraint` says it of each act."""
     values: str = ""
     """Digest of the values file in force, or empty."""
     thinks: str = ""

@@ -49,7 +49,7 @@ def test_a_part_takes_what_it_does_not_name() -> None:
     [
         ({"model": "other"}, "sk-a", None, False),
         ({"base_url": "http://b/v1"}, None, None, False),
-        ({"base_url": "http://b/v1", "api_key": "sk-b", "context_window": 99}, "sk-b", 99, False),
+        ({"base_url": "http://b/v1", "api_key": "sk-b", "context_window": 999}, "sk-b", 999, False),
         ({"base_url": "http://a/v1", "model": "m", "top": None}, "sk-a", 4096, True),
         ({"kind": "local"}, "sk-a", None, False),
         ({"kind": "local", "base_url": "http://b/v1"}, None, None, False),

@@ -130,9 +130,17 @@ def test_goals_show_their_checks_and_what_was_measured() -> None:
         ({"kind": "openai", "context_window": 8192, "max_tokens": 1024}, 6092),
         ({"kind": "openai", "context_window": 200_000}, 16_000),
         ({"kind": "openai", "context_window": 2048, "max_tokens": 4096}, 870),
+        ({"kind": "openai", "prompt_tokens": 4000, "context_window": 4096, "max_tokens": 1024}, 3072),
+        ({"kind": "local"}, 512),
+        ({"kind": "local", "context_window": 8192}, 512),
+        ({"kind": "local", "context_window": 512}, 256),
+        ({"kind": "local", "context_window": 8192, "prompt_tokens": 4000}, 4000),
+        ({"kind": "local", "context_window": 2048, "prompt_tokens": 4000, "max_tokens": 500}, 1548),
         ({"kind": "reflex"}, 512),
+        ({"kind": "reflex", "prompt_tokens": 700, "context_window": 512}, 700),
     ],
 )
 def test_the_budget_leaves_room_for_the_reply(settings: dict[str, Any], budget: int) -> None:
-    """As set; else from the context window less the reply; else 8,000, and less where no model reads the prompt."""
+    """As set, as far as the context window has room beside the reply; else from that room, but for a local model no
+    more than 512; else 8,000, and less where no model reads the prompt."""
     assert prompt_budget(MindSettings(**settings)) == budget

@@ -12,6 +12,7 @@ import pytest
 from conch.cycle.prompts.build import PromptLimits
 from conch.cycle.prompts.counted import counted_prompt
 from conch.engine import TokenCounter
+from conch.errors import ModelError
 from conch.minds import RecentOutcome, Situation
 from conch_schemas import Action
 from tests.serving import listening
@@ -63,6 +64,23 @@ async def test_the_budget_is_kept_and_used_by_the_models_own_count(size: int) ->
     assert prompt.counted == "tokenizer"
     assert real <= prompt.tokens <= 2000
     assert prompt.tokens > 1500
+
+
+@pytest.mark.parametrize("size", [1, None])
+@pytest.mark.parametrize("budget", [512, 2000])
+async def test_a_system_prompt_that_leaves_no_room_is_refused(size: int | None, budget: int) -> None:
+    """Counted or estimated, in either form: the sentence has the tokens and the setting. A prompt that is only recorded
+    is written all the same."""
+    system = "word " * budget
+    async with counting(Tokenizer(size or 1)) as counter:
+        limits = PromptLimits(10, budget, counter=counter if size else None)
+        with pytest.raises(ModelError, match=rf"has {budget} tokens.*raise mind\.prompt_tokens") as refused:
+            await counted_prompt("decide", system, situation(), limits)
+
+        prompt = await counted_prompt("decide", system, situation(), PromptLimits(10, budget, is_read=False))
+
+    assert refused.value.fatal
+    assert prompt.messages
 
 
 async def test_a_text_is_counted_once() -> None:

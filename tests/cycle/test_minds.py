@@ -195,6 +195,8 @@ async def test_a_mind_that_replies_at_once_is_no_report(monkeypatch: pytest.Monk
         ({"kind": "openai"}, 8000, True),
         ({"kind": "openai", "fallbacks": [{"kind": "reflex"}]}, 8000, True),
         ({"kind": "openai", "fallbacks": [{"kind": "local"}]}, 8000, True),
+        ({"kind": "openai", "fallbacks": [{"kind": "local", "context_window": 8192}]}, 6092, True),
+        ({"fallbacks": [{"kind": "local", "context_window": 8192}]}, 512, True),
         ({"kind": "openai", "fallbacks": [{"model": "small", "prompt_tokens": 900}]}, 900, True),
         ({"kind": "openai", "decide": {"model": "small", "prompt_tokens": 900}}, 900, True),
         ({"fallbacks": [{"kind": "openai"}]}, 8000, True),
@@ -202,7 +204,8 @@ async def test_a_mind_that_replies_at_once_is_no_report(monkeypatch: pytest.Monk
     ],
 )
 def test_a_prompt_fits_the_minds_that_are_known_to_be_small(mind: dict[str, Any], budget: int, is_read: bool) -> None:
-    """A fallback of unknown size makes no prompt shorter; a mind that reads nothing sets no limit for one that does."""
+    """A fallback of unknown size makes no prompt shorter, one whose window is known takes the prompt whole; a mind that
+    reads nothing sets no limit for one that does."""
     limits = prompt_limits(MindSettings.model_validate(mind))
 
     assert (limits.budget, limits.is_read) == (budget, is_read)

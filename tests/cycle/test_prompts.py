@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from conch.cycle.prompts.build import PromptLimits, deciding, reflecting, thinking
+from conch.cycle.prompts.build import QUOTED, PromptLimits, deciding, reflecting, system_prompt, thinking
 from conch.minds import ActReward, Lesson, Prompt, RecentOutcome, RewardLine, SensorValue, Situation
+from conch.tools import BUILTIN_TOOLS, Toolbox
+from conch.values import Values
 from conch_schemas import Action, Claim, FileCheck, Goal
 
 LINE_ENDS = ("\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
@@ -127,6 +129,17 @@ def test_every_section_is_there_and_a_text_that_is_planted_anywhere_begins_none(
     own = [line for line in lines if line and not line.startswith(("- ", "> "))]
     assert own == ["Cycle 1.", *TITLES, "Decide. Answer with one action in the grammar, nothing else."]
     assert not any(part.left_out or part.shortened for part in prompt.parts)
+
+
+@pytest.mark.parametrize(("budget", "is_short"), [(1500, True), (16_000, False)])
+def test_a_mind_that_reads_quoted_lines_is_told_what_they_are(budget: int, is_short: bool) -> None:
+    """In the short form of the system prompt, which has no values, too."""
+    values = Values(values={f"value {number}": "You say what is so. " * 5 for number in range(20)})
+
+    told = system_prompt("echo", Toolbox(BUILTIN_TOOLS).registry, values, budget)
+
+    assert QUOTED in told
+    assert ("What you stand for" not in told) is is_short
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from conch.actions import Registry, ToolSpec
 from conch.errors import ModelError
 from conch.minds import MindFactory
 from conch.tools import BUILTIN_TOOLS, Toolbox
-from conch_schemas import ActionDecided, ActionTaken
+from conch_schemas import ActionDecided, ActionTaken, PolicySet
 from tests.cycle.conftest import Life
 from tests.endpoints.asking import REGISTRY, decision
 from tests.endpoints.base import FREE, PROMPT_TOKENS, REPLY_TOKENS, Server
@@ -49,6 +49,9 @@ async def test_a_whole_cycle_is_decided_and_acted(server: Server, life: Life, tm
     assert (taken.action.skill, taken.outcome.status) == ("filesystem.list", "success")
     assert "tides.md" in taken.outcome.output.text
     assert server.asked()[-1] == field
+    *_, policy = life.facts(PolicySet)
+    assert policy.constraint is not None
+    assert policy.policy == decided.policy
 
 
 @pytest.mark.parametrize("form", ["grammar", "schema", "tools"])

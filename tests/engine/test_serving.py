@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from pathlib import Path
 
 import httpx2
@@ -11,7 +12,7 @@ import pytest
 
 from conch.actions import Registry, parse
 from conch.config import Settings
-from conch.engine import RunningEngine, running_engine
+from conch.engine import RunningEngine, minded, running_engine
 from conch.errors import ConchError, ConfigError
 from conch.minds import Completion, MindFactory, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS
@@ -120,6 +121,29 @@ async def test_a_mind_waits_for_an_engine_that_is_started_again(
 
     assert parse(reply.text, REGISTRY).valid
     assert engine.record.restarts == 1
+
+
+@pytest.mark.parametrize(("asked", "has"), [(None, 8192), (1024, 1024), (50_000, 8192)])
+async def test_the_window_is_the_one_that_the_engine_serves(
+    asked: int | None, has: int, model: Path, home: Path
+) -> None:
+    """As the settings ask, but no more than the model has; the agents' minds know it."""
+    settings = Settings.model_validate({"mind": {"kind": "local", "context_window": asked}})
+    async with running_engine(settings, home, model) as running:
+        assert minded(settings, model, running.address).mind.context_window == has
+
+
+async def test_a_model_with_too_small_a_window_is_refused(model: Path, home: Path) -> None:
+    """A model of 256 tokens of context: no prompt and reply fit in, which is said before a cycle."""
+    key = b"llama.context_length" + struct.pack("<I", 4)
+    content = model.read_bytes()
+    small = home / "small.gguf"
+    small.write_bytes(content.replace(key + struct.pack("<I", 8192), key + struct.pack("<I", 256), 1))
+
+    with pytest.raises(ConchError, match=r"small\.gguf has a context of 256 tokens: a prompt and a reply") as refused:
+        async with running_engine(SETTINGS, home, small):
+            pass
+    assert refused.value.exit_code == ConfigError.exit_code
 
 
 @pytest.mark.parametrize("kept", [1_000_000, 50_000_000, -1])

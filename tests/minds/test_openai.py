@@ -387,6 +387,34 @@ async def test_a_redirect_is_not_followed(prompt: Asking, status: int) -> None:
     assert other.requests == []
 
 
+@pytest.mark.parametrize("there", ["file:///etc/passwd", "data:text/plain,hello"])
+async def test_a_redirect_to_no_endpoint_is_named_without_advice(prompt: Asking, there: str) -> None:
+    """Nothing is read from it, and no setting is named for an address that no mind can have."""
+    async with serving(whole(307, "", extra=f"location: {there}\r\n")) as endpoint:
+        with pytest.raises(ModelError, match=f"a redirect to {there}, which is not followed") as raised:
+            await ask(endpoint, prompt(), timeout=0.5)
+
+    assert "base_url" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model's maximum context length is 2048 tokens. However, your messages resulted in 3011 tokens.",
+        "request (431 tokens) exceeds the available context size (256 tokens), try increasing it",
+    ],
+    ids=["OpenAI and vLLM", "llama.cpp"],
+)
+async def test_a_prompt_that_does_not_fit_names_the_setting(prompt: Asking, said: str) -> None:
+    """In the endpoint's words, with what to set: the run ends, as the next prompt would not fit either."""
+    async with serving(whole(400, json.dumps({"error": {"message": said}}))) as endpoint:
+        with pytest.raises(ModelError, match=r"does not fit.*mind\.context_window") as raised:
+            await ask(endpoint, prompt())
+
+    assert said in str(raised.value)
+    assert raised.value.fatal
+
+
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
 
 

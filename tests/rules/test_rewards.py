@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conch.config import ExecutionValues, FormatValues, GoalValues, RewardSettings, Settings
 from conch.consumer import ServiceContext, bind
 from conch.rewards import PRINCIPLES, builtin_scores, execution_reward, goal_reward, weight_set
-from conch_schemas import ActionTaken, GoalCheck, Score
+from conch_schemas import ActionTaken, Constraint, Decoding, GoalCheck, Score
 from conch_services.reward.consumer import reward
 
 Act = Callable[..., ActionTaken]
@@ -60,9 +60,29 @@ def test_an_unknown_outcome_is_not_scored_as_execution(act: Act) -> None:
 
 
 def test_a_constrained_reply_has_no_format_score(act: Act) -> None:
-    """Where a grammar constrained the reply, format abstains, unless the settings want it."""
+    """Format abstains where a constraint held the reply, unless the settings want it."""
     assert _scores(act(constrained=True))["format"].status == "not_applicable"
     assert _scores(act(constrained=True), RewardSettings(abstain_when_constrained=False))["format"].value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("held", "says"),
+    [
+        ("grammar", "A grammar"),
+        ("schema", "A JSON schema"),
+        ("tools", "A required call of a tool"),
+        (None, "A constraint"),
+    ],
+)
+def test_the_explanation_names_the_constraint(act: Act, held: Constraint | None, says: str) -> None:
+    """Scored or not, a reply that was held is not praised for its form."""
+    decoding = Decoding(engine="e", model="m", constraint=held) if held is not None else None
+    taken = act(constrained=True).model_copy(update={"decoding": decoding})
+
+    wanted = RewardSettings(abstain_when_constrained=False)
+    assert _scores(taken)["format"].explanation == f"{says} constrained the reply, so its form says nothing."
+    assert _scores(taken, wanted)["format"].explanation == f"The reply is valid. {says} constrained it."
+    assert "constrained" not in _scores(act())["format"].explanation
 
 
 def test_an_invalid_reply_says_why(act: Act) -> None:

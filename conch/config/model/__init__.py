@@ -2,6 +2,7 @@
 
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
 from conch.config.model.agent import (
+    LEAST_WINDOW,
     CycleSettings,
     MindSettings,
     OneMindSettings,
@@ -49,6 +50,7 @@ __all__ = [
     "BUILTIN_WEIGHTS",
     "HOST_AND_PORT",
     "LEAST_TOKEN",
+    "LEAST_WINDOW",
     "METRICS_PORT",
     "MOST_SENSES",
     "PROGRESS_WEIGHT",

@@ -10,6 +10,8 @@ from pydantic import Field, JsonValue, SecretStr, field_validator, model_validat
 
 from conch.config.model.section import SettingsSection
 
+LEAST_WINDOW = 512
+"""Tokens of the smallest context window: the smallest prompt has 256, and a reply is to fit in beside it."""
 MOST_FALLBACKS = 8
 """Minds that can be named to be asked while the first one fails."""
 
@@ -55,8 +57,8 @@ class OneMindSettings(SettingsSection):
     """Sampling temperature, 0 to 2; local, where it is not set: 0.3."""
     max_tokens: Annotated[int, Field(gt=0)] = 1024
     """Most tokens of one reply."""
-    context_window: Annotated[int, Field(gt=0)] | None = None
-    """Tokens of the model's context window; none: not known, and the share of it that a prompt uses is not judged."""
+    context_window: Annotated[int, Field(ge=LEAST_WINDOW)] | None = None
+    """Tokens of the model's context window; none: not known; of local, what the model has, at most 8192."""
     prompt_tokens: Annotated[int, Field(ge=256)] | None = None
     """Most tokens of a prompt; none: as context_window allows, else 8000 (512 but for openai). Below 1500: one task."""
     timeout: Annotated[float, Field(gt=0)] = 120.0

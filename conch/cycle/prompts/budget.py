@@ -18,8 +18,8 @@ MESSAGE_TOKENS = 4
 DEFAULT_TOKENS = 8000
 """Budget of a prompt for a mind whose context window is not known."""
 LOCAL_TOKENS = 512
-"""The same for the local mind: a small model does not find its way in more, and two cores read 100 tokens a second.
-For a larger model of your own, `mind.context_window` says more."""
+"""Most for the local mind, whatever its context window: a small model does not find its way in more, and two cores read
+100 tokens a second. For a larger model of your own, `mind.prompt_tokens` says more."""
 UNREAD_KINDS = ("reflex", "scripted")
 """Kinds of minds that do not read a prompt's text."""
 UNREAD_TOKENS = LOCAL_TOKENS
@@ -39,15 +39,28 @@ LEAST_BODY = 32
 
 
 def prompt_budget(settings: OneMindSettings) -> int:
-    """Most tokens of a prompt, with its system prompt: `mind.prompt_tokens`, else derived from the context window."""
-    if settings.prompt_tokens is not None:
-        return settings.prompt_tokens
+    """Most tokens of a prompt, with its system prompt: `mind.prompt_tokens`, as far as the context window has room for
+    it beside the reply; else derived from the window."""
     if settings.kind in UNREAD_KINDS:
-        return UNREAD_TOKENS
-    if settings.context_window is None:
-        return LOCAL_TOKENS if settings.kind == "local" else DEFAULT_TOKENS
-    room = max(settings.context_window - settings.max_tokens, settings.context_window // 2)
-    return max(LEAST_TOKENS, min(MOST_TOKENS, int(WINDOW_SHARE * room)))
+        return settings.prompt_tokens or UNREAD_TOKENS
+    room = _room(settings)
+    if settings.prompt_tokens is not None:
+        return settings.prompt_tokens if room is None else min(settings.prompt_tokens, room)
+    if settings.kind == "local":
+        return min(LOCAL_TOKENS, window_budget(settings))
+    return window_budget(settings)
+
+
+def window_budget(settings: OneMindSettings) -> int:
+    """Most tokens of a prompt that the context window has ample room for; DEFAULT_TOKENS where it is not known."""
+    room = _room(settings)
+    return DEFAULT_TOKENS if room is None else max(LEAST_TOKENS, min(MOST_TOKENS, int(WINDOW_SHARE * room)))
+
+
+def _room(settings: OneMindSettings) -> int | None:
+    """Tokens of the context window beside the reply, at least half of it; None where the window is not known."""
+    window = settings.context_window
+    return None if window is None else max(window - settings.max_tokens, window // 2)
 
 
 @dataclass(frozen=True)

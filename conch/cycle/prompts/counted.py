@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conch.cycle.prompts.build import PromptLimits, WrittenPrompt, written
+from conch.errors import ModelError
 from conch.minds import Prompt, Purpose, Situation
 from conch.text import estimated_tokens
 
@@ -21,11 +22,12 @@ MARGIN = 0.97
 async def counted_prompt(purpose: Purpose, system: str, situation: Situation, limits: PromptLimits) -> Prompt:
     """The question of this purpose in at most `limits.budget` tokens by the model's tokenizer.
 
-    Where that does not count, by the estimate; `Prompt.counted` says which.
+    Where that does not count, by the estimate; `Prompt.counted` says which. Raises ModelError, fatal, where the system
+    prompt leaves no room for the question.
     """
     counter = limits.counter
     if counter is None or not limits.is_read:
-        return written(purpose, system, situation, limits).prompt
+        return _estimated(purpose, system, situation, limits)
     best: Prompt | None = None
     room = int(limits.budget * counter.scale)
     for _ in range(ROUNDS):
@@ -41,7 +43,18 @@ async def counted_prompt(purpose: Purpose, system: str, situation: Situation, li
         if FULL * limits.budget <= prompt.tokens <= limits.budget or (prompt.tokens < limits.budget and not left):
             break
         room = int(room * MARGIN * limits.budget / prompt.tokens)
-    return best if best is not None else written(purpose, system, situation, limits).prompt
+    return best if best is not None else _estimated(purpose, system, situation, limits)
+
+
+def _estimated(purpose: Purpose, system: str, situation: Situation, limits: PromptLimits) -> Prompt:
+    prompt = written(purpose, system, situation, limits).prompt
+    if limits.is_read and prompt.tokens > limits.budget:
+        raise ModelError(
+            f"a prompt has {limits.budget} tokens, and its system prompt, with the {len(situation.tools)} tools, takes "
+            f"{estimated_tokens(system)}: raise mind.prompt_tokens, or mind.context_window where the model has more",
+            fatal=True,
+        )
+    return prompt
 
 
 def _counted(made: WrittenPrompt, found: tuple[int, ...]) -> Prompt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -14,6 +14,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from conch.config import OneMindSettings
 from conch.home import write_whole
 from conch.log import get_logger
 from conch.minds.constraint.form import ConstraintForm
@@ -124,12 +125,13 @@ class ConstraintFindings:
         return self._directory / f"{blake2b(key.encode(), digest_size=8).hexdigest()}.json"
 
 
-def candidates(constrain: str, taken: Sequence[str] = ()) -> tuple[ConstraintForm, ...]:
-    """The forms that `mind.constrain` allows, the best first. `taken`: fields of the user's own; where one of them is a
-    constraint, there is none of Conch's."""
-    if constrain == "off" or FIELDS & set(taken):
+def forms_of(settings: OneMindSettings) -> tuple[ConstraintForm, ...]:
+    """The forms that `mind.constrain` allows, the best first; of the local engine the best alone. Where one of
+    `mind.extra` is a constraint, there is none of Conch's."""
+    if settings.constrain == "off" or FIELDS & settings.extra.keys():
         return ()
-    return tuple(form for form in FORMS if constrain in ("auto", form.kind))
+    forms = tuple(form for form in FORMS if settings.constrain in ("auto", form.kind))
+    return forms[:1] if settings.kind == "local" else forms
 
 
 def _read(file: Path) -> ConstraintFinding | None:

@@ -13,7 +13,7 @@ from conch.actions import Registry, parse
 from conch.config import OneMindSettings
 from conch.errors import ModelError
 from conch.log import get_logger
-from conch.minds.constraint.findings import ConstraintFindings, EndpointModel, candidates
+from conch.minds.constraint.findings import ConstraintFindings, EndpointModel, forms_of
 from conch.minds.constraint.form import ConstraintForm
 from conch.minds.dialect import REFUSED, split_reasoning, without_fence
 from conch.minds.endpoint import StreamedReply
@@ -45,9 +45,7 @@ class ConstraintSearch:
     """Whether it was logged that a reply is not held to its constraint."""
 
     def __post_init__(self) -> None:
-        local = self.settings.kind == "local"
-        forms = candidates(self.settings.constrain, tuple(self.settings.extra))
-        self._forms = forms[:1] if local else forms
+        self._forms = forms_of(self.settings)
         self._at = EndpointModel(self.where, self.settings.model, self._forms)
 
     async def form(self, registry: Registry | None, ask: Ask) -> ConstraintForm | None:

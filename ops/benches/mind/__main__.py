@@ -1,18 +1,20 @@
-"""Measure a small model as a mind: ops/bench mind [--model M] [--generations N] [--cycles N] [--seeds N] [--quick].
+"""Measure a small model as a mind: ops/bench mind [--model M] [--generations N] [--cycles N] [--seeds N]
+[--held-out-seeds N] [--quick].
 
-SmolLM2-135M on this machine's processors, in the default workspace, with the prompt of small models. What it decides is
-held against the reflex mind and against a blind choice among that mind's templates: by goals reached and by the mean
-total. Brackets are 95 % bootstrap intervals.
+SmolLM2-135M on this machine's processors, with the prompt of small models, in the default workspace, for whose tasks
+that prompt was tuned, and in two held-out workspaces. What it decides is held against the reflex mind and against a
+blind choice among that mind's templates: by goals reached and by the mean total. Brackets are 95 % bootstrap intervals.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import statistics
 
-from learning import interval
+from learning import HELD_OUT, interval
 from runs import options
 
 from conch.config import Settings
@@ -27,7 +29,8 @@ def main() -> None:
     parser.add_argument(
         "--generations", type=int, default=1000, help="constrained replies; a twentieth as many free ones"
     )
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="agents of a run in the default workspace")
+    parser.add_argument("--held-out-seeds", type=int, default=1, help="runs of one agent in each other workspace")
     parser.add_argument("--cycles", type=int, default=100)
     parser.add_argument(
         "--agents", type=int, nargs="+", default=[1, 10], help="numbers of agents whose pace is measured"
@@ -37,6 +40,9 @@ def main() -> None:
     asyncio.run(_replies(chosen))
     for mind in MINDS:
         _print_run(mind, lived(mind, chosen.seeds, chosen.cycles))
+    for name, workspace in HELD_OUT.items():
+        for mind, seed in itertools.product(MINDS, range(1, chosen.held_out_seeds + 1)):
+            _print_run(f"{name}, seed {seed}: {mind}", lived(mind, 1, chosen.cycles, workspace, seed))
     for agents in chosen.agents:
         found = lived("SmolLM2", agents, max(2, chosen.cycles // (5 * agents)))
         _row(f"{agents} agents", f"{found.a_minute:.1f} decisions a minute; first recorded after {found.first:.1f} s")
@@ -65,16 +71,16 @@ def _valid(name: str, found: Replies) -> None:
     _row(f"{name} replies", f"{found.valid} of {len(found.texts)} valid, {found.idle} idle")
 
 
-def _print_run(mind: str, found: RunFigures) -> None:
+def _print_run(name: str, found: RunFigures) -> None:
     low, high = interval([found.totals])
     _row(
-        mind,
+        name,
         f"goals reached {found.goals}, {found.rate:.1f} per 100 cycles; mean total "
         f"{statistics.fmean(found.totals):+.3f} [{low:+.3f}, {high:+.3f}]; acts valid {found.valid:.0%}, succeeded "
         f"{found.succeeded:.0%}, idle {found.idle:.0%}; {found.a_minute:.1f} decisions a minute",
     )
     if found.sections:
-        each = ", ".join(f"{name} {tokens:.0f}" for name, tokens in found.sections.items())
+        each = ", ".join(f"{part} {tokens:.0f}" for part, tokens in found.sections.items())
         _row("tokens a cycle", f"{sum(found.sections.values()):.0f} by the {found.counted}: {each}")
 
 

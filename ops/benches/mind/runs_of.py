@@ -11,10 +11,12 @@ from pathlib import Path
 
 from learning import reached
 from runs import conch_run, fresh_home
+from workspaces import HeldOutWorkspace
 
 from conch.cycle.state.sent import sent_prompts
 from conch.home import Home
 
+BENCHES = Path(__file__).resolve().parents[1]
 MINDS = {
     "SmolLM2": ("--mind", "local"),
     "reflex": ("--mind", "reflex"),
@@ -24,12 +26,11 @@ MINDS = {
 
 @dataclass(frozen=True)
 class RunFigures:
-    """A run of several agents of one mind."""
+    """One or several runs of one mind."""
 
     totals: list[float]
     goals: int
     """Reached by an act, of all agents."""
-    agents: int
     valid: float
     """Shares of all acts, 0..1."""
     succeeded: float
@@ -48,11 +49,15 @@ class RunFigures:
         return 100 * self.goals / len(self.totals)
 
 
-def lived(mind: str, agents: int, cycles: int) -> RunFigures:
-    """A run in the default workspace, of agents with seeds of their own, as fast as it goes."""
+def lived(mind: str, agents: int, cycles: int, workspace: HeldOutWorkspace | None = None, seed: int = 0) -> RunFigures:
+    """A run as fast as it goes, of agents with seeds of their own, each in a default workspace; or in `workspace`."""
     with fresh_home() as home:
         env = {"CONCH_MIND__MODEL": "random"} if mind == "blind choice" else {}
-        chosen = ("--agents", str(agents), "--cycles", str(cycles), "--interval", "0", *MINDS[mind])
+        chosen = ["--agents", str(agents), "--cycles", str(cycles), "--interval", "0", *MINDS[mind]]
+        if workspace is not None:
+            workspace.furnish(Path(home))
+            env["PYTHONPATH"] = str(BENCHES)
+            chosen += ["--seed", str(seed)]
         timed = conch_run(home, *chosen, env=env)
         rows, count = timed.rows, len(timed.rows)
         times = sorted(datetime.fromisoformat(row["time"]) for row in rows)
@@ -60,7 +65,6 @@ def lived(mind: str, agents: int, cycles: int) -> RunFigures:
         return RunFigures(
             totals=[row["total"] for row in rows],
             goals=asyncio.run(reached(Path(home))),
-            agents=agents,
             valid=sum(row["action"]["valid"] for row in rows) / count,
             succeeded=sum(row["outcome"] == "success" for row in rows) / count,
             idle=sum(row["action"]["valid"] and row["action"]["kind"] != "TOOL" for row in rows) / count,

@@ -2,6 +2,8 @@
 
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
 from conch.config.model.agent import (
+    MIND_GROUP,
+    MINDS,
     CycleSettings,
     MindSettings,
     OneMindSettings,
@@ -50,6 +52,8 @@ __all__ = [
     "HOST_AND_PORT",
     "LEAST_TOKEN",
     "METRICS_PORT",
+    "MINDS",
+    "MIND_GROUP",
     "MOST_SENSES",
     "PROGRESS_WEIGHT",
     "UI_PORT",

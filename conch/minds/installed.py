@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ def installed_minds() -> list[EntryPoint]:
 def why_not(kind: str) -> str | None:
     """Why the registered mind of this name cannot be used, found in a process of its own; None where it can."""
     try:
-        return tried(python_command("conch.minds.installed", kind), bytes.decode) or None
+        why: str | None = tried(python_command("conch.minds.installed", kind), json.loads)
+        return why
     except TrialError as error:
         return str(error)
 
@@ -162,15 +164,15 @@ class InstalledMind(MindWrapper):
 
 
 def _main() -> None:
-    """`python -m conch.minds.installed KIND`: why it cannot be used, on stdout; nothing where it can."""
+    """`python -m conch.minds.installed KIND`: why it cannot be used, or null, as JSON on stdout."""
     from conch.minds.installed import _load as loaded  # not `__main__`'s: the package meets the one module
 
     def answer() -> str:
         try:
             loaded(sys.argv[1])
         except BaseException as error:
-            return str(error) if type(error) is TypeError else error_words(error, None)
-        return ""
+            return json.dumps(str(error) if type(error) is TypeError else error_words(error, None))
+        return json.dumps(None)
 
     answer_of_trial(answer)
 

@@ -61,7 +61,7 @@ def measure(quick: bool) -> None:
         for number in range(rounds):
             place = Path(folder) / str(number)
             _timed(plain, lambda: _plain(acts))
-            asyncio.run(_on_a_server(place, acts, asynchronous, blocking))
+            asyncio.run(_on_a_server(place, acts, asynchronous, blocking, turned=bool(number % 2)))
             asyncio.run(_rewarded(place / "rewarded", max(5, acts // 10), rewarded))
     print(f"{rounds} rounds of {acts} acts; an fsync takes {fsync * 1000:.2f} ms")
     for turns in (plain, asynchronous, blocking):
@@ -81,11 +81,15 @@ def _plain(acts: int) -> None:
         tool()
 
 
-async def _on_a_server(place: Path, acts: int, asynchronous: Turns, blocking: Turns) -> None:
+async def _on_a_server(place: Path, acts: int, asynchronous: Turns, blocking: Turns, *, turned: bool) -> None:
+    """`turned`: the blocking form first."""
     async with conch.local_bus(place) as bus:
+        if turned:
+            await asyncio.to_thread(_blocking, bus.url, bus.token, acts, blocking)
         async with conch.agent("async", bus.url, token=bus.token) as agent:
             await _acts(agent, acts, asynchronous, rewards=False)
-        await asyncio.to_thread(_blocking, bus.url, bus.token, acts, blocking)
+        if not turned:
+            await asyncio.to_thread(_blocking, bus.url, bus.token, acts, blocking)
 
 
 async def _rewarded(place: Path, acts: int, turns: Turns) -> None:

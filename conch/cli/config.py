@@ -39,16 +39,21 @@ def validate(
 ) -> None:
     """Say whether the file, with the environment over it, is right; exit status 2 and what is wrong where it is not."""
     from conch.config import read
+    from conch.minds import refuse_minds
     from conch.rewards import check_table
+    from conch.text import safe_text
+    from conch.views import ConfigValidated, registered
 
     loaded = read(file or common.config, common.where(), {})
     check_table(loaded.settings.rewards.weights)
-    found = loaded.file
+    refuse_minds(loaded.settings.mind)
+    found, plugins = loaded.file, registered()
     if common.json:
-        from conch.views import ConfigValidated
-
-        emit(ConfigValidated(file=str(found) if found is not None else None, valid=True))
-    elif found is not None:
+        emit(ConfigValidated(file=str(found) if found is not None else None, valid=True, plugins=plugins))
+        return
+    for one in plugins:
+        say(safe_text(f"set aside: {one.origin}: {one.why}" if one.why else f"{one.origin}: {one.what}"))
+    if found is not None:
         say(f"{found} is right as it stands; whether what it names is there and fits: conch doctor")
     else:
         say(f"there is no {common.where().config_file}: the defaults are in force")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 from conch.cli.common import CommonOptions, emit, quiet, say
@@ -9,7 +10,7 @@ from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.errors import BusError, ConfigError, ModelError
 from conch.rewards import check_table
-from conch.views import DoctorFinding, checks
+from conch.views import DoctorFinding, checks, plugin_findings
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
@@ -29,6 +30,7 @@ async def doctor(*, common: CommonOptions = COMMON) -> None:
             DoctorFinding("config", "problem", str(error), "mend that; the rest is checked with the defaults")
         )
     findings += await checks.everything(settings, home)
+    findings += await asyncio.to_thread(plugin_findings, settings)
     _report(findings, common)
     if status := exit_status(findings):
         sys.exit(status)

@@ -17,6 +17,8 @@ from .mask import masked as masked
 from .model import BUILTIN_COMPONENTS as BUILTIN_COMPONENTS
 from .model import BUILTIN_WEIGHTS as BUILTIN_WEIGHTS
 from .model import LEAST_WINDOW as LEAST_WINDOW
+from .model import MIND_GROUP as MIND_GROUP
+from .model import MINDS as MINDS
 from .model import PROGRESS_WEIGHT as PROGRESS_WEIGHT
 from .model import WAITING_KEYS as WAITING_KEYS
 from .model import WATCHED_COMPONENTS as WATCHED_COMPONENTS

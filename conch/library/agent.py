@@ -23,9 +23,10 @@ from conch.library.buses import connect
 from conch.library.joining import identity_in, identity_on, refuse_name, refuse_second, weigh
 from conch.library.program import ProgramCore, ProgramOrder, ProgramPolicy
 from conch.library.program_agent import ProgramAgent
-from conch.library.steps import ProgramTools, Tools
+from conch.library.steps import ProgramTools, Tools, refuse_other_than_text
 from conch.log import get_logger
 from conch.tasks import OwnedTasks, background
+from conch.text import well_formed
 
 log = get_logger(__name__)
 
@@ -71,6 +72,8 @@ def agent(
     ```
     """
     refuse_name(name)
+    refuse_other_than_text(model=model, system_prompt=system_prompt)
+    model, system_prompt = well_formed(model), well_formed(system_prompt)
     order = ProgramOrder(name, ProgramPolicy(model, system_prompt), ProgramTools().with_tools(tools))
     place = Home.at(home) if home is not None or (url is None and bus is None) else None
     reached = nullcontext(bus) if bus is not None else connect(url, home=home, token=token, credentials=credentials)
@@ -81,11 +84,19 @@ class AgentSession:
     """A program's agent before it is entered, once; made by `agent`."""
 
     def __init__(self, acting: AbstractAsyncContextManager[ProgramAgent], *, has_own_bus: bool) -> None:
-        self._acting, self._has_own_bus = acting, has_own_bus
+        self._acting, self._has_own_bus, self._is_entered = acting, has_own_bus, False
         self._blocking: BlockingSession | None = None
 
+    def _enter_once(self) -> None:
+        if self._is_entered:
+            raise ContractError("it was entered before: call conch.agent(...) again for another time")
+        self._is_entered = True
+
     async def __aenter__(self) -> ProgramAgent:
-        return await self._acting.__aenter__()
+        self._enter_once()
+        agent = await self._acting.__aenter__()
+        agent.session = self  # entered without `async with`, in a notebook, it is not to end as garbage
+        return agent
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -95,6 +106,7 @@ class AgentSession:
     def __enter__(self) -> BlockingAgent:
         if not self._has_own_bus:
             raise ContractError("bus=... belongs to an event loop: with `with`, name an address or a home instead")
+        self._enter_once()
         self._blocking = BlockingSession(self._acting)
         return self._blocking.enter()
 

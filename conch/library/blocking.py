@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self, TypeVar
 
+from conch.errors import ContractError
 from conch.library.program_agent import ProgramAgent, ProgramCycle
 from conch.library.steps import Tokens, Tools
 from conch_schemas import ExperienceRecorded, OutcomeStatus
@@ -51,7 +52,11 @@ class BlockingSession:
             raise self._error
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work` on the loop. Interrupted, the work is cancelled."""
+        """The result of `work` on the loop. Interrupted, the work is cancelled. Raises ContractError once the agent was
+        left."""
+        if self._leaving.is_set() or not self._thread.is_alive():
+            work.close()
+            raise ContractError("the agent was left: its calls belong inside of `with conch.agent(...)`")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

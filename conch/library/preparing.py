@@ -18,7 +18,9 @@ from conch.errors import ContractError
 from conch.experience import store_path
 from conch.home import Home
 from conch.log import get_logger
+from conch.minds import refuse_minds
 from conch.processes import messages
+from conch.tools import installed_tools
 from conch.trusted import refuse_writable, workspace_in
 from conch.values import Values, in_force
 from conch.workspace import record_made
@@ -32,6 +34,8 @@ class Prepared:
 
     member: AgentIdentity
     found: Discovery
+    tools: tuple[str, ...]
+    """Entry points of installed packages whose tools the agent has."""
     values: Values
     born: int
     """The end of the stream before anything of this run was published."""
@@ -67,6 +71,10 @@ async def prepare(bus: Bus, home: Home, settings: Settings, rules: Sequence[str]
     values = await asyncio.to_thread(in_force, settings.values)
     found = await asyncio.to_thread(discover, rules, reserved(settings))
     _refuse_broken(found)
+    await asyncio.to_thread(refuse_minds, settings.mind)
+    tools = await asyncio.to_thread(installed_tools)
+    for origin, why in tools.set_aside:
+        log.warning("plugin.set_aside", origin=origin, why=why)
     born = (await bus.state()).last
     crew, failed = await asyncio.to_thread(members, home, [settings.agent])
     crew, left_out = await without_strangers(bus, crew)
@@ -76,7 +84,7 @@ async def prepare(bus: Bus, home: Home, settings: Settings, rules: Sequence[str]
     crew = await reconciled(bus, store_path(settings.store.url, home.path), crew, log.warning)
     crew = await with_numbers(bus, home, crew, log.warning)
     await set_weights(bus, crew, settings, found)
-    return Prepared(crew[0], found, values, born, (await bus.state()).last)
+    return Prepared(crew[0], found, tools.points, values, born, (await bus.state()).last)
 
 
 def _refuse_broken(found: Discovery) -> None:
@@ -103,4 +111,5 @@ def agent_spec(found: Prepared, home: Home, settings: Settings, cycles: int | No
         workspace=workspace_in(home, settings),
         alone=True,
         values=found.values,
+        tools=found.tools,
     )

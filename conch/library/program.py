@@ -21,7 +21,7 @@ from conch.cycle.publish import AgentPublisher
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.memory import AgentMemory, remember
 from conch.cycle.state.recover import RecoveredAgent
-from conch.errors import UsageError
+from conch.errors import ContractError, UsageError
 from conch.library.steps import MOST_TOOLS, ProgramTools
 from conch.log import get_logger
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
@@ -39,6 +39,7 @@ from conch_schemas import (
     PromptMessage,
     ThoughtFormed,
     Usage,
+    encode,
 )
 
 log = get_logger(__name__)
@@ -244,7 +245,11 @@ class ProgramCore:
 
     async def _store(self, event: Event) -> None:
         """Publish an event. Cancelled, that goes on beside: the next event waits for it, so that none is published
-        without knowing which were stored before."""
+        without knowing which were stored before. Raises ContractError for one that no bus takes, and sends none."""
+        try:
+            encode(event)
+        except ValueError as error:  # a refused event must not stand before those that follow
+            raise ContractError(f"this cannot be published: {error}") from error
         await self._stored()
         self._storing = self._tasks.start(self._facts.publish(event), name="conch.program.publish")
         await asyncio.shield(self._storing)

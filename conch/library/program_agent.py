@@ -11,7 +11,19 @@ from conch.bus import Bus
 from conch.cycle.act import ActionResult
 from conch.errors import BusError, ConchError, ContractError
 from conch.library.program import ProgramCore, ProgramStep
-from conch.library.steps import ERROR_BYTES, Tokens, Tools, action_of, messages_of, outcome_of, raw_of, usage_of
+from conch.library.steps import (
+    ERROR_BYTES,
+    Tokens,
+    Tools,
+    action_of,
+    messages_of,
+    outcome_of,
+    raw_of,
+    refuse_other_than_text,
+    refuse_time,
+    usage_of,
+    words_of,
+)
 from conch.library.subscription import Subscription
 from conch.tasks import background
 from conch.text import cut
@@ -42,6 +54,8 @@ class ProgramAgent:
         """The agent's name."""
         self._core, self._hosting, self._bus, self._began = core, hosting, bus, began
         self._open: ProgramCycle | None = None
+        self.session: object = None
+        """What ends the agent when nothing refers to it any more."""
 
     def tools(self, tools: Tools) -> None:
         """Declare tools that the program has: names, or by name what each may change (`read`, `workspace`, `world`).
@@ -83,10 +97,17 @@ class ProgramAgent:
         self._core.idle.set()
 
     def _check(self) -> None:
-        """Raises the error that ended the agent, ConchError where it has ended."""
+        """Raises the error that ended the agent, ConchError where it has ended, ContractError in another event loop."""
+        self._refuse_other_loop()
         if self._hosting.done():
             self._hosting.result()
             raise ConchError(f"{self.name} has ended: enter conch.agent again")
+
+    def _refuse_other_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._hosting.get_loop():
+            raise ContractError(
+                f"{self.name} was entered in another event loop: use it there, or enter conch.agent in this one"
+            )
 
     async def _unless_over(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`. Raises what `_check` raises when the agent ends meanwhile."""
@@ -125,6 +146,8 @@ class ProgramCycle:
         self._number: int | None = None
         self._since = 0.0
         """When the last step was stored, monotonic seconds."""
+        self._turn = asyncio.Lock()
+        """One step at a time: two of a kind at once are the same call again, or one is refused."""
 
     async def __aenter__(self) -> Self:
         self._number = await self._agent._begin(self)
@@ -137,8 +160,9 @@ class ProgramCycle:
                 self._agent._check()
                 await self._core.close()
             elif isinstance(error, Exception) and not isinstance(error, BusError):
-                said = cut(f"the program left the cycle with {type(error).__name__}: {error}", ERROR_BYTES).text
-                await self._core.close(said)
+                self._agent._refuse_other_loop()
+                words = f"the program left the cycle with {type(error).__name__}: {words_of(error)}"
+                await self._core.close(cut(words, ERROR_BYTES).text)
         finally:
             self._agent._end()
 
@@ -154,12 +178,14 @@ class ProgramCycle:
 
         `usage`: tokens that this took. `ms`: milliseconds; None: those since the cycle began.
         """
-        self._in_turn("thought")
-        if (known := self._core.memory.thought) is not None:
-            self._refuse_other("thought", same=known.thought == cut(text))
-            return
-        await self._core.thought(self.number, text, self._step(usage, ms))
-        self._since = time.monotonic()
+        async with self._turn:
+            self._in_turn("thought")
+            refuse_other_than_text(thought=text)
+            if (known := self._core.memory.thought) is not None:
+                self._refuse_other("thought", same=known.thought == cut(text))
+                return
+            await self._core.thought(self.number, text, self._step(usage, ms))
+            self._since = time.monotonic()
 
     async def decided(
         self,
@@ -181,18 +207,19 @@ class ProgramCycle:
         `raw`: the model's own reply, where there is one. `messages`: what the model was asked with, as a chat's `role`
         and `content`: training reads them. `usage`, `ms`: as of `thought`.
         """
-        self._in_turn("decided")
-        memory = self._core.memory
-        if memory.thought is None:
-            raise ContractError(f"cycle {self.number} has no thought yet: call thought before decided")
-        action = action_of(what, tool, args, text, self._core.tools)
-        said = raw_of(action, what, raw)
-        if (known := memory.decided) is not None:
-            self._refuse_other("decision", same=known.action == action and known.raw == cut(said).text)
-            return
-        step = self._step(usage, ms)
-        await self._core.decided(self.number, action, said, messages_of(messages), step)
-        self._since = time.monotonic()
+        async with self._turn:
+            self._in_turn("decided")
+            memory = self._core.memory
+            if memory.thought is None:
+                raise ContractError(f"cycle {self.number} has no thought yet: call thought before decided")
+            action = action_of(what, tool, args, text, self._core.tools)
+            said = raw_of(action, what, raw)
+            if (known := memory.decided) is not None:
+                self._refuse_other("decision", same=known.action == action and known.raw == cut(said).text)
+                return
+            step = self._step(usage, ms)
+            await self._core.decided(self.number, action, said, messages_of(messages), step)
+            self._since = time.monotonic()
 
     async def taken(
         self,
@@ -210,18 +237,19 @@ class ProgramCycle:
         `output`: the tool's, a text or JSON; of more than 64 KiB head and tail are kept. `error`: one sentence, or the
         exception. `usage`: tokens of the act itself. `ms`: milliseconds of it; None: those since it was decided.
         """
-        self._in_turn("taken")
-        memory = self._core.memory
-        if memory.decided is None:
-            raise ContractError(f"cycle {self.number} has no decision yet: call decided before taken")
-        took = self._step(usage, ms)
-        outcome = outcome_of(memory.decided.action, status, output, error, exit_code, took.ms)
-        if (known := memory.taken) is not None:
-            same = known.outcome.model_copy(update={"ms": outcome.ms}) == outcome
-            self._refuse_other("outcome", same=same)
-            return
-        await self._core.taken(self.number, ActionResult(outcome, ms=took.ms), took.usage)
-        self._since = time.monotonic()
+        async with self._turn:
+            self._in_turn("taken")
+            memory = self._core.memory
+            if memory.decided is None:
+                raise ContractError(f"cycle {self.number} has no decision yet: call decided before taken")
+            took = self._step(usage, ms)
+            outcome = outcome_of(memory.decided.action, status, output, error, exit_code, took.ms)
+            if (known := memory.taken) is not None:
+                same = known.outcome.model_copy(update={"ms": outcome.ms}) == outcome
+                self._refuse_other("outcome", same=same)
+                return
+            await self._core.taken(self.number, ActionResult(outcome, ms=took.ms), took.usage)
+            self._since = time.monotonic()
 
     async def reward(self, timeout: float = 30.0) -> float | None:
         """The total of this cycle's experience, as it was recorded last; None where none was recorded within `timeout`
@@ -247,6 +275,5 @@ class ProgramCycle:
             raise ContractError(f"cycle {self.number} has another {what} already: begin the next cycle for a new one")
 
     def _step(self, usage: Tokens, ms: float | None) -> ProgramStep:
-        if ms is not None and not ms >= 0:
-            raise ContractError(f"ms={ms!r}: a step takes no negative time")
+        refuse_time(ms)
         return ProgramStep(usage_of(usage), ms if ms is not None else (time.monotonic() - self._since) * 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, cast, get_args
@@ -12,7 +13,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from conch.actions import Registry, ToolSpec, parse, render
 from conch.cycle.state.rewards import with_short_arguments
 from conch.errors import ContractError
-from conch.text import cut
+from conch.text import cut, well_formed
 from conch_schemas import Action, Effect, Outcome, OutcomeStatus, PromptMessage, Usage
 
 ARGUMENT_BYTES: Final = 64 * 1024
@@ -21,6 +22,11 @@ MOST_TOOLS: Final = 256
 """Most tools of a program that its acts list; those that it uses beyond are accepted, and not listed."""
 ERROR_BYTES: Final = 4 * 1024
 """Most bytes of an error's text."""
+MOST_MESSAGES: Final = 256
+"""Most messages of a chat that a decision holds; of more, those in the middle are left out, with a message that says
+how many."""
+MOST_COUNT: Final = 2**53 - 1
+"""Largest number of tokens, and largest exit status: every reader of JSON has it exactly, and every store takes it."""
 NAME_LENGTH: Final = 64
 """Most characters of a tool's name."""
 
@@ -75,8 +81,9 @@ def action_of(what: str, tool: str | None, args: Mapping[str, object] | None, te
     grammar. Raises ContractError for both, for neither, and for arguments that are no JSON."""
     if (tool is None) == (not what):
         raise ContractError('a decision is either tool="name", args={...}, or "DO_NOTHING", "REFLECT" or a raw reply')
+    refuse_other_than_text(text=text, decision=what)
     if tool is not None:
-        name, given = tool_name(tool), _arguments(args or {})
+        name, given = tool_name(tool), _arguments(args if args is not None else {})
         action = Action(kind="TOOL", valid=True, tool=name, args=given, declared_effect=tools[name].effect(given))
     elif args is not None:
         raise ContractError("args belong to a tool: name it, tool=...")
@@ -84,13 +91,21 @@ def action_of(what: str, tool: str | None, args: Mapping[str, object] | None, te
         action = Action(kind=what, valid=True, text=cut(text).text)
     else:
         action = parse(what, tools)
-    large = len(json.dumps(action.args)) > ARGUMENT_BYTES
-    return with_short_arguments(action, ARGUMENT_BYTES // (1 + len(action.args))) if large else action
+    if len(json.dumps(action.args)) > ARGUMENT_BYTES:
+        action = with_short_arguments(action, ARGUMENT_BYTES // (1 + len(action.args)))
+    if (left := len(json.dumps(action.args))) > 4 * ARGUMENT_BYTES:
+        raise ContractError(
+            f"args have {left:,} bytes as JSON with their texts shortened, an event holds {4 * ARGUMENT_BYTES:,}: "
+            "pass fewer, or the name of a file that has them"
+        )
+    return action
 
 
 def raw_of(action: Action, what: str, raw: str | None) -> str:
-    """The reply behind an action: as the program gave it, else as the grammar writes the action."""
+    """The reply behind an action: as the program gave it, else as the grammar writes the action. Raises ContractError
+    for what is no text."""
     if raw is not None:
+        refuse_other_than_text(raw=raw)
         return raw
     return render(action) if (action.kind == "TOOL" and action.valid) or what == action.kind else what
 
@@ -106,17 +121,47 @@ def outcome_of(
     if runs == (status == "none"):
         what = "a tool was called: its outcome is not none" if runs else "nothing was to be run: its outcome is none"
         raise ContractError(f"{what}, not {status}" if not runs else what)
-    if ms < 0:
-        raise ContractError(f"ms={ms:g}: an act takes no negative time")
-    said = None if error is None else cut(str(error), ERROR_BYTES).text
+    if exit_code is not None and not (isinstance(exit_code, int) and abs(exit_code) <= MOST_COUNT):
+        raise ContractError(f"exit_code={shown(exit_code)}: an exit status is a whole number")
+    said = None if error is None else cut(words_of(error), ERROR_BYTES).text
     return Outcome(status=status, output=cut(text_of(output)), error=said, exit_code=exit_code, ms=ms)
 
 
 def text_of(value: object) -> str:
-    """A tool's output as text: a text as it is, None as nothing, all else as JSON, where that cannot be as `str`."""
+    """A tool's output as text: a text as it is, None as nothing, all else as JSON, where that cannot be as `words_of`.
+    Never raises: the act has been done."""
     if value is None or isinstance(value, str):
         return value or ""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=words_of)
+    except Exception:  # circular, nested too deep, a key that is no text
+        return words_of(value)
+
+
+def words_of(value: object) -> str:
+    """`str(value)`; its type's name where that raises."""
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} that has no text>"
+
+
+def shown(value: object) -> str:
+    """The beginning of a value, for an error sentence."""
+    return repr(words_of(value)[:100])
+
+
+def refuse_other_than_text(**given: object) -> None:
+    """Raises ContractError for a value that is no text, by the name it is given under."""
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise ContractError(f"{name} is a text, not {shown(value)} ({type(value).__name__})")
+
+
+def refuse_time(ms: object) -> None:
+    """Raises ContractError for what is no number of milliseconds."""
+    if ms is not None and not (isinstance(ms, int | float) and 0 <= ms < math.inf):
+        raise ContractError(f"ms={shown(ms)}: a step takes 0 milliseconds or more")
 
 
 def usage_of(tokens: Tokens) -> Usage:
@@ -130,13 +175,19 @@ def usage_of(tokens: Tokens) -> Usage:
             output_tokens=_count(tokens, "output_tokens", "completion_tokens"),
         )
     except ValidationError:
-        raise ContractError(f"usage={str(tokens)[:100]!r} has no counts of tokens, 0 or more") from None
+        raise ContractError(f"usage={shown(tokens)} has no counts of tokens, 0 or more") from None
 
 
 def messages_of(messages: Iterable[Mapping[str, object]]) -> tuple[PromptMessage, ...]:
     """Messages of a chat as the event holds them, together at most ARGUMENT_BYTES; other roles than system and
-    assistant count as the user's."""
-    given = list(messages)
+    assistant count as the user's. Of more than MOST_MESSAGES, those in the middle are left out. Raises ContractError
+    for what is no list of mappings."""
+    given = [] if isinstance(messages, str | Mapping) else list(messages)
+    if isinstance(messages, str | Mapping) or not all(isinstance(one, Mapping) for one in given):
+        raise ContractError(f"messages={shown(messages)} is no list of mappings, each with role and content")
+    if (left := len(given) - MOST_MESSAGES + 1) > 1:
+        begin = MOST_MESSAGES // 2
+        given[begin : begin + left] = [{"role": "user", "content": f"[… {left} messages left out …]"}]
     room = ARGUMENT_BYTES // max(1, len(given))
     return tuple(PromptMessage(role=_role(one.get("role")), content=_content(one, room)) for one in given)
 
@@ -153,15 +204,18 @@ def _content(message: Mapping[str, object], room: int) -> str:
 def _arguments(args: Mapping[str, object]) -> dict[str, JsonValue]:
     try:
         given = _JSON.validate_python(dict(args))
-        json.dumps(given, allow_nan=False).encode()
+        written = json.dumps(given, allow_nan=False, ensure_ascii=False)
     except (ValidationError, ValueError, TypeError, RecursionError):
-        raise ContractError(f"args={str(args)[:100]!r} are no JSON object: texts, numbers, lists and objects") from None
-    return given
+        raise ContractError(f"args={shown(args)} are no JSON object: texts, numbers, lists and objects") from None
+    plain = well_formed(written)
+    return given if plain == written else _JSON.validate_json(plain)
 
 
 def _count(tokens: object, *names: str) -> int:
     for name in names:
         found = tokens.get(name) if isinstance(tokens, Mapping) else getattr(tokens, name, None)
         if found is not None:
+            if isinstance(found, int) and found > MOST_COUNT:
+                raise ContractError(f"{name}={shown(found)}: that many tokens there are not")
             return cast(int, found)
     return 0

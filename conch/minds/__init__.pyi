@@ -10,6 +10,10 @@ from .endpoint import StreamedReply as StreamedReply
 from .endpoint import TransientError as TransientError
 from .endpoint import client_of as client_of
 from .factory import MindFactory as MindFactory
+from .installed import MindStart as MindStart
+from .installed import installed_minds as installed_minds
+from .installed import refuse_minds as refuse_minds
+from .installed import why_not as why_not
 from .memory import LearningProgress as LearningProgress
 from .memory import learnt as learnt
 from .protocol import ActReward as ActReward

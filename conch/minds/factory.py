@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import SecretStr
 
-from conch.config import ExplorationBonusSettings, MindSettings, OneMindSettings
+from conch.config import MINDS, ExplorationBonusSettings, MindSettings, OneMindSettings
 from conch.errors import ConfigError
 from conch.minds.protocol import Mind
 
@@ -102,6 +102,8 @@ class MindFactory:
             mind = self._asking(name, settings, agent.seed)
         elif settings.kind == "scripted":
             mind = self._scripted(name, settings, agent.decided)
+        elif settings.kind not in MINDS:
+            mind = self._installed(name, settings, agent)
         else:
             mind = self._reflex(settings, agent)
         agent.made.append((settings, mind))
@@ -132,6 +134,11 @@ class MindFactory:
             bonus=self._bonus,
             epsilon=settings.reflex.epsilon,
         )
+
+    def _installed(self, name: str, settings: OneMindSettings, agent: _Agent) -> Mind:
+        from conch.minds.installed import MindStart, make_installed
+
+        return make_installed(MindStart(settings, name, agent.seed, agent.memory.with_name(f"mind-{settings.kind}")))
 
     def _scripted(self, name: str, settings: OneMindSettings, decided: int) -> Mind:
         from conch.minds.scripted import ScriptedMind, read_script

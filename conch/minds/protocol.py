@@ -204,7 +204,7 @@ class Mind(Protocol):
 
     @property
     def kind(self) -> str:
-        """reflex, openai, local, scripted."""
+        """reflex, openai, local, scripted, or the name of its entry point in `conch.minds`."""
         ...
 
     @property

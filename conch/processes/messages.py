@@ -91,6 +91,8 @@ class AgentsSpec(PipeMessage):
     values: Values
     others: tuple[OtherAgents, ...] = ()
     """The other agent processes of the run."""
+    tools: tuple[str, ...] = ()
+    """Entry points of installed packages whose tools the agents have."""
 
 
 class AgentsStart(ChildStart, AgentsSpec):

@@ -11,6 +11,10 @@ from .device import ACTUATE as ACTUATE
 from .device import device_tools as device_tools
 from .device import payload_of as payload_of
 from .file_pool import FilePool as FilePool
+from .installed import InstalledTool as InstalledTool
+from .installed import InstalledTools as InstalledTools
+from .installed import installed_tools as installed_tools
+from .installed import load_tools as load_tools
 from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
 from .notes import Notes as Notes

@@ -41,6 +41,9 @@ from .goals import check_words as check_words
 from .goals import goals_shown as goals_shown
 from .home import HomeMade as HomeMade
 from .home import PageAt as PageAt
+from .installed import RegisteredPlugin as RegisteredPlugin
+from .installed import plugin_findings as plugin_findings
+from .installed import registered as registered
 from .line import ACTION_WIDTH as ACTION_WIDTH
 from .line import action_words as action_words
 from .line import cycle_columns as cycle_columns

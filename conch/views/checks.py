@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from conch.bus import Access, access_to
-from conch.config import OneMindSettings, Settings, ToolSettings, masked
+from conch.config import MIND_GROUP, MINDS, OneMindSettings, Settings, ToolSettings, masked
 from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
 from conch.consumer.operations import listen
 from conch.cycle.state.count import cycles_begun
@@ -233,6 +233,8 @@ async def mind(settings: OneMindSettings, key: str = "mind") -> DoctorFinding:
         return await _endpoint(settings, key)
     if settings.kind == "local":
         return await asyncio.to_thread(_local, settings, key)
+    if settings.kind not in MINDS:
+        return DoctorFinding(key, "ok", f"{settings.kind}, of an installed package ({MIND_GROUP}:{settings.kind})")
     if settings.kind == "reflex":
         return DoctorFinding(key, "ok", "reflex, the embedded one: needs no endpoint")
     return _script(settings, key)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from conch.config import WAITING_KEYS, KeyPath, LoadedSettings, Settings, arms, dotted, inside, is_model, leaves, masked
 from conch.views.base import View
+from conch.views.installed import RegisteredPlugin
 from conch_schemas import JsonObject
 
 BEGUN = "the start of the run"
@@ -35,6 +36,8 @@ class ConfigValidated(View):
     file: str | None
     valid: Literal[True]
     """A file that is not valid ends the command with exit status 2."""
+    plugins: tuple[RegisteredPlugin, ...] = ()
+    """The minds and tools that installed packages register."""
 
 
 def config_shown(loaded: LoadedSettings) -> Config:

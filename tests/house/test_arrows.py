@@ -25,6 +25,7 @@ FLOORS = [
         "errors",
         "files",
         "home",
+        "installed",
         "log",
         "python_child",
         "retry",

@@ -144,7 +144,7 @@ OUT_OF_ORDER: dict[str, tuple[list[Step], Step, str]] = {
         "no outcome 'fine', there are success, error, timeout",
     ),
     "none for a tool": ([thought, decided], lambda cycle: cycle.taken("none"), "its outcome is not none"),
-    "negative time": ([thought, decided], lambda cycle: cycle.taken(ms=-1), "takes no negative time"),
+    "negative time": ([thought, decided], lambda cycle: cycle.taken(ms=-1), "a step takes 0 milliseconds or more"),
     "tokens in words": ([thought, decided], lambda cycle: cycle.taken(usage={"input_tokens": "few"}), "no counts"),
 }
 

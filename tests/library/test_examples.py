@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -64,8 +65,18 @@ def chat() -> Iterator[Endpoint]:
 
 
 @pytest.mark.parametrize("where", EXAMPLES)
-async def test_each_example_runs(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: Endpoint) -> None:
-    """As in a notebook, with `await` at the top, in a directory of its own; buses and servers are real."""
+async def test_each_example_runs(
+    where: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    chat: Endpoint,
+    capsys: pytest.CaptureFixture[str],
+    lacking: Callable[[str], NoReturn],
+) -> None:
+    """As in a notebook, with `await` at the top, in a directory of its own; buses and servers are real. Rewards that an
+    example prints have come."""
+    if "langgraph" in EXAMPLES[where] and importlib.util.find_spec("langgraph") is None:
+        lacking("there is no langgraph: pip install langgraph")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
     code = compile(EXAMPLES[where], where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -74,6 +85,7 @@ async def test_each_example_runs(where: str, tmp_path: Path, monkeypatch: pytest
 
     if inspect.isawaitable(done):
         await done
+    assert "None" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("module", PUBLIC, ids=lambda module: str(module.__name__))

@@ -15,6 +15,7 @@ from conch.consumer.plugins import Discovery
 from conch.home import Home
 from conch.run_info import BusLocation, SetAsidePlugin
 from conch.text import safe_text
+from conch.tools import InstalledTools
 from conch.views import UNSEEN, signed
 
 SHOWN = 5
@@ -116,6 +117,14 @@ def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) 
         run_output.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
     for one in set_aside(settings, found):
         run_output.warn(f"set aside: {one.origin}: {one.why}")
+
+
+def report_tools(run_output: RunOutput, tools: InstalledTools) -> None:
+    """The tools of installed packages, and what was set aside."""
+    for tool in tools.tools:
+        run_output.tell(f"tool {tool.name} from {tool.origin}")
+    for origin, why in tools.set_aside:
+        run_output.warn(f"set aside: {origin}: {why}")
 
 
 def set_aside(settings: Settings, found: Discovery) -> tuple[SetAsidePlugin, ...]:

@@ -58,6 +58,7 @@ class ChildSpecs:
             workspace=state.workspace,
             alone=state.alone,
             values=state.values,
+            tools=state.tools.points,
             others=tuple(messages.OtherAgents(first=share[0].name, number=len(share)) for share in others),
         )
 

@@ -18,6 +18,7 @@ from conch.errors import ConchError
 from conch.home import Home
 from conch.processes import ChildProcess, ChildRecord, messages
 from conch.rules import RuleInfo
+from conch.tools import InstalledTools
 from conch.trusted import workspace_in
 from conch.values import Values
 
@@ -49,6 +50,8 @@ class RunState:
     """What each file and package brings."""
     found: Discovery = field(default_factory=Discovery)
     """What all of them bring together."""
+    tools: InstalledTools = field(default_factory=InstalledTools)
+    """Tools of installed packages, which the agents have."""
     values: Values = field(default_factory=Values)
     """Read once, before the first process: an agent that is started again goes by the same."""
     access: Access = field(default_factory=lambda: Access(""))

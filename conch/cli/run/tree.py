@@ -13,7 +13,7 @@ from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
 from conch.cli.programs import Programs, programs_of
 from conch.cli.run.agents import AgentIdentity, agent_processes, members, spread
-from conch.cli.run.describe import explain, introduce, report_judges, report_plugins, summarize
+from conch.cli.run.describe import explain, introduce, report_judges, report_plugins, report_tools, summarize
 from conch.cli.run.history import with_numbers
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import refuse_taken
@@ -41,6 +41,7 @@ from conch.cycle.hosting.claim import claimed
 from conch.engine import ENGINE_MODULE, checked
 from conch.errors import ConchError
 from conch.home import Home
+from conch.minds import refuse_minds
 from conch.processes import (
     SERVER,
     SILENT_SECONDS,
@@ -58,6 +59,7 @@ from conch.processes import (
 )
 from conch.retry import MOST_RESTARTS
 from conch.tasks import OwnedTasks, background, cancel_and_wait, concurrently
+from conch.tools import installed_tools
 from conch.values import in_force
 
 PAGE_NICE = 5
@@ -197,6 +199,9 @@ class ProcessTree:
             if state.has_consumers:
                 await asyncio.to_thread(refuse_judges, state.settings, state.home, state.skipped)
             refuse_taken(state.settings.ui, state.skipped)
+            if state.has_agent:
+                await asyncio.to_thread(refuse_minds, state.settings.mind)
+                state.tools = await asyncio.to_thread(installed_tools)
             if state.has_agent and (local := state.settings.mind.of_kind("local")) is not None:
                 state.model = await asyncio.to_thread(checked, local.model)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
@@ -260,6 +265,7 @@ class ProcessTree:
             goals = await _explained(bus, state, self._run_output) if state.has_agent else []
             report_judges(self._run_output, state.settings, state.skipped)
             report_plugins(self._run_output, state.settings, state.found)
+            report_tools(self._run_output, state.tools)
             end = (await bus.state()).last
             state.since = end
             start = tasks.start

@@ -3,6 +3,8 @@
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
 from conch.config.model.agent import (
     LEAST_WINDOW,
+    MIND_GROUP,
+    MINDS,
     CycleSettings,
     MindSettings,
     OneMindSettings,
@@ -52,6 +54,8 @@ __all__ = [
     "LEAST_TOKEN",
     "LEAST_WINDOW",
     "METRICS_PORT",
+    "MINDS",
+    "MIND_GROUP",
     "MOST_SENSES",
     "PROGRESS_WEIGHT",
     "UI_PORT",

@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from conch.config.model.section import SettingsSection
+from conch.installed import entry_points_of
 
 LEAST_WINDOW = 512
 """Tokens of the smallest context window: the smallest prompt has 256, and a reply is to fit in beside it."""
+MINDS = ("reflex", "openai", "local", "scripted")
+"""The kinds of minds that Conch brings."""
+MIND_GROUP = "conch.minds"
+"""Entry points by which installed packages register minds."""
 MOST_FALLBACKS = 8
 """Minds that can be named to be asked while the first one fails."""
 
@@ -45,8 +51,9 @@ class PriceSettings(SettingsSection):
 class OneMindSettings(SettingsSection):
     """One mind: an endpoint and its model, the embedded mind, or a script."""
 
-    kind: Literal["reflex", "openai", "local", "scripted"] = "reflex"
-    """reflex: a bandit; openai: any OpenAI-compatible endpoint; local: a model that Conch serves; scripted: a file."""
+    kind: Annotated[str, Field(json_schema_extra={"examples": list(MINDS)})] = "reflex"
+    """reflex: a bandit; openai: any OpenAI-compatible endpoint; local: a model that Conch serves; scripted: a file; or
+    the name of a mind that an installed package registers (`conch.minds`)."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
@@ -75,6 +82,18 @@ class OneMindSettings(SettingsSection):
     """The embedded mind."""
     price: PriceSettings | None = None
     """What the endpoint charges for a million tokens; none: unknown."""
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        if kind in MINDS:
+            return kind
+        registered = sorted({point.name for point in entry_points_of([MIND_GROUP])[0]} - set(MINDS))
+        if kind not in registered:
+            known = f"{', '.join(map(repr, MINDS[:-1]))} or {MINDS[-1]!r}"
+            more = f", or of an installed package: {', '.join(map(repr, registered))}" if registered else ""
+            raise PydanticCustomError("mind_kind", "Input should be {known}{more}", {"known": known, "more": more})
+        return kind
 
     @field_validator("extra")
     @classmethod

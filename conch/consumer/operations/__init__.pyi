@@ -15,6 +15,7 @@ from .permissions import COMMANDS as COMMANDS
 from .permissions import RUN as RUN
 from .permissions import BusUser as BusUser
 from .permissions import PublishedKinds as PublishedKinds
+from .permissions import program_user as program_user
 from .permissions import users as users
 from .retention import KEEP_SECONDS as KEEP_SECONDS
 from .retention import RetentionBlocker as RetentionBlocker

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conch.bus import STORE_OWNER, patterns_of, patterns_of_commands
+from conch.bus import STORE_OWNER, memory_key, patterns_of, patterns_of_commands
 from conch.bus.jetstream import BUCKET_STREAM, STREAM, key_subject
 from conch.consumer.plugins.builtin import PAGE
 from conch_schemas import (
@@ -36,8 +36,23 @@ from conch_schemas import (
     type_filter,
 )
 
-AGENT, COMMANDS, RUN = "agent", "cli", "run"
-"""The users that are no consumer's."""
+AGENT, COMMANDS, RUN, PROGRAM = "agent", "cli", "run", "program"
+"""The users that are no consumer's; of PROGRAM, one for each agent that is named, `program-NAME`."""
+OF_PROGRAMS = (
+    PolicySet,
+    ThoughtFormed,
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    WeightsSet,
+    MessageReceived,
+    GoalSet,
+    GoalDropped,
+    AgentPaused,
+    AgentResumed,
+)
+"""The events that a program publishes by `conch.agent`: its acts, the weight set that it begins with, and what people
+ask of it."""
 OF_AGENTS = (
     PolicySet,
     ThoughtFormed,
@@ -107,15 +122,16 @@ def users(
     outside: Sequence[str] = (),
 ) -> list[BusUser]:
     """One for a whole run, one for a run with the `builtin` consumers elsewhere, one for each consumer, one for the
-    command line, and one for each program `outside` that scores. `agents`: their names, where facts may be of these
-    alone."""
+    command line, one for each program that acts as an agent, and one for each program `outside` that scores. `agents`:
+    their names, where facts may be of these alone."""
     named = tuple(agents) or ("*",)
     agent = _agent(named, ",".join(builtin))
     facts = [_facts(said, named) for said in consumers.values()]
     answered = [_answered(name, said) for name, said in consumers.items()]
     run = BusUser(RUN, "conch run", _once(agent.publish, *facts), _once(agent.subscribe, *answered))
     inside = [_consumer(name, said, named) for name, said in consumers.items()]
-    return [run, agent, *inside, _commands(named), *(_outside(name, named) for name in outside)]
+    acting = [_program(name) for name in named]
+    return [run, agent, *inside, _commands(named), *acting, *(_outside(name, named) for name in outside)]
 
 
 def _consumer(name: str, said: PublishedKinds, agents: Sequence[str]) -> BusUser:
@@ -164,6 +180,23 @@ def _commands(agents: Sequence[str]) -> BusUser:
     calls = _calls((*_READ, *_LIST))
     return BusUser(
         COMMANDS, "conch status, tell, goal, dlq …", _once(_of(OF_PEOPLE, agents), ("conch.ctl.>",), keys, calls), ()
+    )
+
+
+def program_user(agent: str) -> str:
+    """The name of the user for a program that acts as this agent; `*`: as any."""
+    return PROGRAM if agent == "*" else f"{PROGRAM}-{agent}"
+
+
+def _program(agent: str) -> BusUser:
+    """A program that acts by `conch.agent`. It asks whether another one acts under its name, and answers as the agent;
+    its memory is its only key."""
+    own = (control_subject(agent, "status"), key_subject(memory_key(agent)))
+    return BusUser(
+        program_user(agent),
+        "a program of yours that acts by conch.agent",
+        _once(_of(OF_PROGRAMS, (agent,)), own, _calls(_READ)),
+        (control_subject(agent, "*"),),
     )
 
 

@@ -16,7 +16,6 @@ from .discover import Discovery as Discovery
 from .discover import Plugin as Plugin
 from .discover import PluginRow as PluginRow
 from .discover import discover as discover
-from .discover import error_words as error_words
 from .discover import look as look
 from .discover import looked_at as looked_at
 from .discover import row_of as row_of

@@ -6,19 +6,14 @@ and the others run.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import json
-import os
-import signal
-import subprocess
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.metadata import EntryPoint, distributions, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, TypeVar
@@ -33,7 +28,8 @@ from conch.consumer.services import Service, ServiceContext, ServiceDeclaration
 from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import ContractError, UsageError
 from conch.files import read_plain
-from conch.python_child import DIRECTORY, environment, python_command
+from conch.installed import TrialError, answer_of_trial, entry_points_of, error_words, tried
+from conch.python_child import python_command
 from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import JsonObject
 
@@ -156,27 +152,7 @@ def load_group(group: str) -> list[tuple[str, Declared]]:
 
 def _points(*groups: str) -> list[EntryPoint]:
     """The entry points of the installed packages in these groups."""
-    return _declared(groups)[0]
-
-
-def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[BrokenPlugin]]:
-    """(what the installed packages declare in these groups, the packages of which that cannot be read)."""
-    with contextlib.suppress(Exception):  # the metadata of one package may be malformed
-        every = entry_points()
-        return [point for group in groups for point in every.select(group=group)], []
-    found: dict[str, list[EntryPoint]] = {}
-    broken = []
-    for package in distributions():
-        if (name := str(package.metadata["Name"])) in found:
-            continue
-        found[name] = []
-        try:
-            found[name] = list(package.entry_points)
-        except Exception:
-            why = "its entry_points.txt cannot be read: it needs lines of NAME = MODULE:FUNCTION; install it anew"
-            broken.append(BrokenPlugin(f"package {name}", why))
-    points = [point for own in found.values() for point in own]
-    return [point for group in groups for point in points if point.group == group], broken
+    return entry_points_of(groups)[0]
 
 
 def discover(files: Sequence[str], taken: Iterable[str] = (), settings: Settings | None = None) -> Discovery:
@@ -200,11 +176,11 @@ def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
             raise UsageError(f"there is no file {file} (--rules)")
     as_given = {Path(file).resolve(): str(Path(file).absolute()) for file in reversed(files)}
     origins = [as_given[place] for place in dict.fromkeys(Path(file).resolve() for file in files)]
-    points, broken = _declared(PLUGIN_GROUPS)
+    points, broken = entry_points_of(PLUGIN_GROUPS)
     origins += [f"{point.group}:{point.name}" for point in points]
     with ThreadPoolExecutor(LOOKERS) as lookers:
         looked = dict(zip(origins, lookers.map(look, origins), strict=True))
-    return looked | {one.origin: Discovery(broken=(one,)) for one in broken}
+    return looked | {one.origin: Discovery(broken=(BrokenPlugin(one.origin, one.why),)) for one in broken}
 
 
 def together(looked: Mapping[str, Discovery], taken: Iterable[str] = (), settings: Settings | None = None) -> Discovery:
@@ -250,40 +226,17 @@ def instances(plugin: ConsumerInfo, settings: Settings) -> tuple[ConsumerInfo, .
 
 def look(origin: str) -> Discovery:
     """The declarations of one file or entry point, loaded in a process of its own."""
-    try:
-        process = subprocess.Popen(
-            [*(own_namespace() or ()), *python_command("conch.consumer.plugins.discover", origin)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment(),
-            cwd=DIRECTORY,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return Discovery(broken=(BrokenPlugin(origin, f"there is no process to look at it in ({error.strerror})"),))
-    try:
-        output, _ = process.communicate(timeout=LOOK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return Discovery(broken=(BrokenPlugin(origin, f"it was still being imported after {LOOK_SECONDS:g} s"),))
-    finally:
-        _end(process)
-    try:
+
+    def read(output: bytes) -> Discovery:
         answer = json.loads(output)
-        found, why, text = [plugin_of(row) for row in answer["plugins"]], answer["why"], answer["text"]
-    except (LookupError, ValueError, TypeError):
-        status = exit_status(process.returncode)
-        return Discovery(broken=(BrokenPlugin(origin, f"importing it ended its process with status {status}"),))
-    return Discovery(tuple(found), (BrokenPlugin(origin, why, text),) if why else ())
+        found, why, text = tuple(plugin_of(row) for row in answer["plugins"]), answer["why"], answer["text"]
+        return Discovery(found, (BrokenPlugin(origin, why, text),) if why else ())
 
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process with all that it started: one that lives on would hold its output open."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
+    command = [*(own_namespace() or ()), *python_command("conch.consumer.plugins.discover", origin)]
+    try:
+        return tried(command, read, seconds=LOOK_SECONDS, status=exit_status)
+    except TrialError as error:
+        return Discovery(broken=(BrokenPlugin(origin, str(error)),))
 
 
 def load(origin: str, text: str | None = None) -> list[Declared]:
@@ -351,19 +304,6 @@ def bound(
     return declared.bind(replace(context, instance=instance))
 
 
-def error_words(error: BaseException, file: str | None) -> str:
-    """`AttributeError: … (brevity.py, line 12)`: the error, and the line of `file` it came from, where it came through
-    one. At most 500 characters."""
-    try:
-        words = f"{type(error).__name__}: {error}"
-    except BaseException as worse:
-        words = f"{type(error).__name__}, and its words raise {type(worse).__name__}"
-    frames = traceback.walk_tb(error.__traceback__)
-    lines = [line for frame, line in frames if frame.f_code.co_filename == file]
-    place = f" ({Path(str(file)).name[-100:]}, line {lines[-1]})" if lines else ""
-    return words[: 500 - len(place)] + place
-
-
 def described(declared: Declared, origin: str, text: str | None) -> Plugin:
     """The description of a declaration that other processes are given."""
     if isinstance(declared, DeclaredRule):
@@ -401,18 +341,18 @@ def _main() -> None:
     """`python -m conch.consumer.plugins.discover ORIGIN`: one JSON line on stdout; the plug-in prints to stderr."""
     from conch.consumer.plugins.discover import load as loaded  # not `__main__`'s: plug-ins meet the one module
 
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
     origin = sys.argv[1]
-    answer: JsonObject = {"plugins": [], "why": "", "text": None}
-    try:
-        text = answer["text"] = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
-        answer["plugins"] = [row_of(described(one, origin, text)) for one in loaded(origin, text)]
-    except BaseException as error:
-        answer["why"] = error_words(error, origin)
-    answers.write(json.dumps(answer))
-    answers.flush()
-    os._exit(0)  # without waiting for threads and exit handlers of the plug-in
+
+    def answer() -> str:
+        told: JsonObject = {"plugins": [], "why": "", "text": None}
+        try:
+            text = told["text"] = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
+            told["plugins"] = [row_of(described(one, origin, text)) for one in loaded(origin, text)]
+        except BaseException as error:
+            told["why"] = error_words(error, origin)
+        return json.dumps(told)
+
+    answer_of_trial(answer)
 
 
 if __name__ == "__main__":

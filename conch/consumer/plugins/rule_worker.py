@@ -19,8 +19,9 @@ from typing import IO, Any
 
 from pydantic import BaseModel, ValidationError
 
-from conch.consumer.plugins.discover import error_words, load_one
+from conch.consumer.plugins.discover import load_one
 from conch.consumer.plugins.rule_state import STATE_BYTES
+from conch.installed import error_words
 from conch.processes import (
     RuleAnswer,
     RuleAnswered,

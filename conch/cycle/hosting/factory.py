@@ -29,7 +29,7 @@ from conch.home import Home
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
-from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device_tools
+from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device_tools, load_tools
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
 
 if TYPE_CHECKING:
@@ -71,8 +71,9 @@ class AgentFactory:
         """`mind`: of the only agent; None: the one that the settings name, for each."""
         self._child, self._shared_events, self._settings = child, shared_events, child.settings
         self._given = mind
+        installed = load_tools(child.spec.tools) if child.spec.tools else ()
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
-        self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
+        self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices, *installed)), Sandbox(child.settings.tools)
         self._values = child.spec.values
         self._tool_slots, self._reading_slots = (
             asyncio.Semaphore(max(1, each * (os.cpu_count() or 1) // (1 + len(child.spec.others))))

@@ -1,0 +1,5 @@
+"""What installed packages register by entry points, and its trial in a process of its own."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

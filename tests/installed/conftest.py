@@ -1,0 +1,3 @@
+"""Packages of a user's own."""
+
+from tests.packages import install as install

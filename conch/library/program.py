@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from conch.bus import ReceivedEvent, SharedSubscription
-from conch.config import NeedsSettings
+from conch.config import BudgetSettings, NeedsSettings
 from conch.cycle.act import ActionResult, cut_short, taken
 from conch.cycle.control import AgentReport, Control
 from conch.cycle.inbox import Inbox
@@ -159,6 +159,9 @@ class ProgramCore:
             "waiting_count": len(memory.waiting),
             "policy": self._policy.digest,
         }
+
+    def limit(self, settings: BudgetSettings) -> None:
+        """Does nothing: a program acts when it does, and its acts are told after it has acted."""
 
     def next_prompt(self) -> NoReturn:
         """Raises UsageError: the program asks its model by itself."""

@@ -9,6 +9,7 @@ from conch.config.model.agent import (
     ToolSettings,
     ValuesSettings,
 )
+from conch.config.model.budget import AlertSettings, BudgetSettings, webhook_key
 from conch.config.model.bus import BusSettings, StreamRetentionSettings
 from conch.config.model.curiosity import (
     AutonomyDriveWeights,
@@ -56,7 +57,9 @@ __all__ = [
     "WAITING_KEYS",
     "WATCHED_COMPONENTS",
     "ActuatorSettings",
+    "AlertSettings",
     "AutonomyDriveWeights",
+    "BudgetSettings",
     "BusSettings",
     "CompetenceDriveWeights",
     "ConstitutionSettings",
@@ -93,4 +96,5 @@ __all__ = [
     "WatchSettings",
     "host_and_port",
     "is_loopback",
+    "webhook_key",
 ]

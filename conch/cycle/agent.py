@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -44,7 +45,7 @@ from conch.cycle.think import ThoughtResult, think
 from conch.disk import disk_left
 from conch.errors import ModelError
 from conch.log import get_logger
-from conch.minds import Mind, Prompt, Situation
+from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.text import cut
 from conch.tools import CheckResult, ToolContext, Workspace
 from conch_schemas import (
@@ -93,16 +94,19 @@ class Agent:
         settings, registry = agent_context.settings, agent_context.toolbox.registry
         self.name, self.control = settings.agent, control
         self._agent_context, self._at, self._registry = agent_context, recovered, registry
-        self._limits = prompt_limits(settings.mind, agent_context.tokens)
-        self._system = system_prompt(
-            self.name, registry, agent_context.values, self._limits.budget, is_brief=self._limits.is_brief
+        masker = agent_context.masker
+        self._limits = replace(prompt_limits(settings.mind, agent_context.tokens), masker=masker)
+        self._system = masker.text(
+            system_prompt(
+                self.name, registry, agent_context.values, self._limits.budget, is_brief=self._limits.is_brief
+            )
         )
         self._policy = ActingPolicy(agent_context.mind, settings.mind, self._system, agent_context.values.digest)
         self._facts = AgentPublisher(
-            agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
+            agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy, masker
         )
         self._budget = BudgetKeeper(settings, self._facts, control, recovered.end, lambda: self.memory)
-        self._mind = WatchedMind(BudgetedMind(agent_context.mind, self._budget), agent_context.asks)
+        self._mind = WatchedMind(BudgetedMind(MaskedMind(agent_context.mind, masker), self._budget), agent_context.asks)
         self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour, self._mind_is_heard, self._budget)
         self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
@@ -194,7 +198,8 @@ class Agent:
         situation = self._observer.observation(
             self.memory, self.memory.next_cycle if number is None else number
         ).situation
-        return (deciding if deciding_now or self._limits.is_brief else thinking)(self._system, situation, self._limits)
+        build = deciding if deciding_now or self._limits.is_brief else thinking
+        return self._limits.masked(build(self._system, situation, self._limits))
 
     def _material(self) -> MaterialSupply | None:
         """What is brought to its workspace; None where nothing is, or is to be. Raises HomeError."""

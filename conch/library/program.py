@@ -24,6 +24,7 @@ from conch.cycle.state.recover import RecoveredAgent
 from conch.errors import UsageError
 from conch.library.steps import MOST_TOOLS, ProgramTools
 from conch.log import get_logger
+from conch.masking import Masker
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
 from conch.tasks import OwnedTasks
 from conch.text import cut
@@ -99,7 +100,9 @@ class ProgramCore:
         """`opened`: takes it once what an earlier process left open is closed. `tasks`: end with the program."""
         self.name, self.control, self.tools = order.name, control, order.tools
         self._at, self._policy, self._needs, self._count = at, order.policy, needs, count
-        self._facts = AgentPublisher(shared_events, order.name, agentuid, at, control, order.policy.digest)
+        self._facts = AgentPublisher(
+            shared_events, order.name, agentuid, at, control, order.policy.digest, Masker.of(None)
+        )
         self.people_inbox: Inbox = Inbox(self._facts, at)
         self._opened = opened
         self.idle = asyncio.Event()

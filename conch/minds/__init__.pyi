@@ -9,6 +9,7 @@ from .endpoint import StreamedReply as StreamedReply
 from .endpoint import TransientError as TransientError
 from .endpoint import client_of as client_of
 from .factory import MindFactory as MindFactory
+from .masked import MaskedMind as MaskedMind
 from .memory import LearningProgress as LearningProgress
 from .memory import learnt as learnt
 from .protocol import ActReward as ActReward

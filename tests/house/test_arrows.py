@@ -26,6 +26,7 @@ FLOORS = [
         "files",
         "home",
         "log",
+        "masking",
         "python_child",
         "retry",
         "rules",

@@ -224,7 +224,7 @@ def test_at_the_ceiling_of_its_budget_the_run_waits_and_says_so_everywhere(house
     again = house.begin(**limits, **endpoint.environment)
     again.says("echo: budget: 2 of 2 acts in the last hour")
     assert len(house.cycles()) == 2
-    (house.path / "conch.yaml").write_text("budget: {acts_per_hour: 50}\n")
+    (house.home / "conch.yaml").write_text("budget: {acts_per_hour: 50}\n")
     house.conch("resume")
     again.until(lambda: len(house.cycles()) > 3, "acts beyond the limit of the start")
     again.signal(signal.SIGTERM)

@@ -92,3 +92,13 @@ def test_a_planted_secret_is_in_no_file_that_a_run_writes(house: House) -> None:
     written = "".join(file.read_bytes().decode(errors="replace") for file in house.home.rglob("*") if file.is_file())
     assert shown.count("[secret]") > 5
     assert not [secret for secret in planted.values() if secret in written + shown + live.told()]
+
+
+def test_a_secret_that_is_told_while_no_agent_runs_is_masked(house: House) -> None:
+    """The command publishes the message itself then."""
+    house.live_through(1)
+    house.conch("tell", "my key is planted-of-settings-77ab", CONCH_MIND__API_KEY="planted-of-settings-77ab")
+
+    written = b"".join(file.read_bytes() for file in house.home.rglob("*") if file.is_file())
+    assert b"my key is [secret]" in written
+    assert b"planted-of-settings" not in written

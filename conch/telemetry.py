@@ -6,6 +6,7 @@ import json
 import logging
 import logging.handlers
 import sys
+from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,11 @@ class _Formatter(ProcessorFormatter):
         return str(record.msg) if record.name == OWN else super().format(record)
 
 
-def configure(settings: LogSettings, file: Path | None, *, process: str) -> None:
-    """Send every log line of this process to `file` (stderr without one), rotated by size. Call once, at the start.
+def configure(
+    settings: LogSettings, file: Path | None, *, process: str, mask: Callable[[str], str] = lambda line: line
+) -> None:
+    """Send every log line of this process to `file` (stderr without one), rotated by size, as `mask` returns it. Call
+    once, at the start.
 
     Lines of other libraries, by Python's own logging, get the same format, from the level warning on. A line that
     cannot be written is dropped: a full disk under the log ends no run.
@@ -56,7 +60,11 @@ def configure(settings: LogSettings, file: Path | None, *, process: str) -> None
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    line = _line if settings.format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+    write = _line if settings.format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+
+    def line(logger: Any, method: str, event: Any) -> str:
+        return mask(str(write(logger, method, event)))
+
     others = [structlog.stdlib.add_logger_name, *finished]
     handler.setFormatter(
         _Formatter(processors=[ProcessorFormatter.remove_processors_meta, line], foreign_pre_chain=others)

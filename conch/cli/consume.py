@@ -54,6 +54,7 @@ def consume(
 
     Whoever runs the same consumer on the same bus, here or elsewhere, shares the agents with it.
     """
+    from conch.masking import Masker
     from conch.telemetry import configure
 
     address = _address(health) if health is not None else None
@@ -72,7 +73,7 @@ def consume(
     if name not in known:
         there = instead(name, known)
         raise UsageError(f"there is no consumer {name}; {there} (--rules names plug-ins)")
-    configure(settings.log, None, process=name)
+    configure(settings.log, None, process=name, mask=Masker.of(settings).text)
     context, running = ServiceContext(settings, home.path, _report), home.running()
     if name not in plugins:
         builtin_services([name])[name](context)  # reports missing settings before connecting to the bus

@@ -11,6 +11,7 @@ from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
+from conch.masking import Masker
 from conch.requests import ask_all, handed_over
 from conch.tasks import OwnedTasks
 from conch_schemas import Event
@@ -56,7 +57,7 @@ async def hand_over(
             except BusError as error:
                 raise BusUnreachableError(f"the agent {name} does not answer ({error}): see conch status") from None
         fact = None if otherwise is None else partial(otherwise, bus, home, name)
-        return await handed_over(bus, home, name, verb, body, fact, reachable=reachable)
+        return await handed_over(bus, home, name, verb, body, fact, reachable=reachable, masker=Masker.of(settings))
 
 
 def names_in(home: Home, settings: Settings) -> list[str]:

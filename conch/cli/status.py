@@ -85,6 +85,8 @@ def screen(found: Status) -> Iterator[str]:
     yield from _rewards(found)
     if needs := (agent is not None and agent.needs) or found.needs:
         yield "needs        " + "  ".join(f"{_short(need)} {level:.2f}" for need, level in needs.items())
+    if agent is not None and agent.budget:
+        yield "budget       " + "  ".join(f"{one.budget} {one.used:,.6g} of {one.limit:,.6g}" for one in agent.budget)
     yield from _goals(agent.goals if agent is not None else ())
     yield from _stream(found)
     yield from _kept(found)

@@ -25,6 +25,8 @@ from conch_schemas import (
     ActionDecided,
     ActionTaken,
     AlarmRaised,
+    BudgetReached,
+    BudgetReserved,
     ConsumerFailed,
     ContractViolationError,
     CycleReflected,
@@ -156,6 +158,8 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ConsumerFailed: lambda event: f"{event.consumer} at {event.letter_seq}: {event.reason}",
     TaskProgressed: lambda event: f"{event.episode} {event.phase or ''} {_rate(event.test_pass_rate)}",
     AlarmRaised: lambda event: event.what,
+    BudgetReserved: lambda event: f"{event.purpose}: {event.tokens} tokens",
+    BudgetReached: lambda event: event.why,
     SenseMeasured: lambda event: f"{event.sense} {event.value} {event.unit}",
 }
 

@@ -87,8 +87,11 @@ async def pause(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
 
 
 async def resume(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
-    """Let a paused agent go on, or one that was set aside; of several all, or the one that is named."""
-    await hand_over(common, agent, "resume", {})
+    """Let a paused agent go on, or one that was set aside; of several all, or the one that is named.
+
+    The limits of its budget are those of the settings from then on.
+    """
+    await hand_over(common, agent, "resume", {"budget": common.settings().budget.model_dump()})
     _done(common, "running")
 
 

@@ -22,7 +22,9 @@ from .model import MINDS as MINDS
 from .model import PROGRESS_WEIGHT as PROGRESS_WEIGHT
 from .model import WAITING_KEYS as WAITING_KEYS
 from .model import WATCHED_COMPONENTS as WATCHED_COMPONENTS
+from .model import AlertSettings as AlertSettings
 from .model import AutonomyDriveWeights as AutonomyDriveWeights
+from .model import BudgetSettings as BudgetSettings
 from .model import BusSettings as BusSettings
 from .model import CompetenceDriveWeights as CompetenceDriveWeights
 from .model import ConstitutionSettings as ConstitutionSettings
@@ -50,6 +52,7 @@ from .model import ToolSettings as ToolSettings
 from .model import TrainingSettings as TrainingSettings
 from .model import UiSettings as UiSettings
 from .model import WatchSettings as WatchSettings
+from .model import webhook_key as webhook_key
 from .named import read_named as read_named
 from .source import KeyPath as KeyPath
 from .source import dotted as dotted

@@ -11,13 +11,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
 from conch.bus import ReceivedEvent
-from conch.config import MindSettings
+from conch.config import BudgetSettings, MindSettings
 from conch.cycle.act import ActionResult, act, cut_short, only_reads, runs, taken
+from conch.cycle.budget.keeper import BudgetedMind, BudgetKeeper
 from conch.cycle.context import AgentContext
 from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.decide import DecisionResult, decide
@@ -42,7 +45,7 @@ from conch.cycle.think import ThoughtResult, think
 from conch.disk import disk_left
 from conch.errors import ModelError
 from conch.log import get_logger
-from conch.minds import Mind, Prompt, Situation
+from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.text import cut
 from conch.tools import CheckResult, ToolContext, Workspace
 from conch_schemas import (
@@ -91,18 +94,22 @@ class Agent:
         settings, registry = agent_context.settings, agent_context.toolbox.registry
         self.name, self.control = settings.agent, control
         self._agent_context, self._at, self._registry = agent_context, recovered, registry
-        self._mind = WatchedMind(agent_context.mind, agent_context.asks)
-        self._limits = prompt_limits(settings.mind, agent_context.tokens)
-        self._system = system_prompt(
-            self.name, registry, agent_context.values, self._limits.budget, is_brief=self._limits.is_brief
+        masker = agent_context.masker
+        self._limits = replace(prompt_limits(settings.mind, agent_context.tokens), masker=masker)
+        self._system = masker.text(
+            system_prompt(
+                self.name, registry, agent_context.values, self._limits.budget, is_brief=self._limits.is_brief
+            )
         )
         self._policy = ActingPolicy(
             agent_context.mind, settings.mind, self._system, agent_context.values.digest, registry
         )
         self._facts = AgentPublisher(
-            agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
+            agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy, masker
         )
-        self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour, self._mind_is_heard)
+        self._budget = BudgetKeeper(settings, self._facts, control, recovered.end, lambda: self.memory)
+        self._mind = WatchedMind(BudgetedMind(MaskedMind(agent_context.mind, masker), self._budget), agent_context.asks)
+        self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour, self._mind_is_heard, self._budget)
         self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
         self.people_inbox: Inbox = Inbox(self._facts, recovered)
@@ -171,10 +178,18 @@ class Agent:
             "policy": self.policy,
             "mind": self._policy.mind,
         }
+        if limits := self._budget.report():
+            report["budget"] = limits
+        if self.control.state == "budget" and self._patience.until is not None:
+            report["until"] = datetime.fromtimestamp(self._patience.until, UTC).isoformat(timespec="seconds")
         if question is not None and question.is_long:
             tokens = question.progress.tokens
             report["asks"] = {"phase": question.phase, "seconds": question.seconds, "tokens": tokens}
         return report
+
+    def limit(self, settings: BudgetSettings) -> None:
+        """Hold to these limits of the budget from now on."""
+        self._budget.limit(settings)
 
     def next_prompt(self) -> Prompt:
         """The prompt that the mind would be asked with now: for a decision where there is a thought, or where none is
@@ -185,7 +200,8 @@ class Agent:
         situation = self._observer.observation(
             self.memory, self.memory.next_cycle if number is None else number
         ).situation
-        return (deciding if deciding_now or self._limits.is_brief else thinking)(self._system, situation, self._limits)
+        build = deciding if deciding_now or self._limits.is_brief else thinking
+        return self._limits.masked(build(self._system, situation, self._limits))
 
     def _material(self) -> MaterialSupply | None:
         """What is brought to its workspace; None where nothing is, or is to be. Raises HomeError."""
@@ -399,9 +415,10 @@ class Agent:
         found = ReflectionResult()
         if due(number, settings.cycle.reflect_every) and not self._limits.is_brief:
             situation = self._observer.observation(self.memory, number).situation
-            asked = reflect(self._mind, self._system, situation, self._limits)
             try:
-                found = await self._patience.once(asked)
+                found = await self._patience.permitted(
+                    lambda: reflect(self._mind, self._system, situation, self._limits)
+                )
             except (ModelError, StoppedError) as error:  # the action is done: the cycle ends without a reflection
                 self.control.over("mind")
                 log.warning("cycle.not_reflected", error=str(error) or "told to stop")

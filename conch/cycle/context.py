@@ -13,6 +13,7 @@ from conch.config import Settings
 from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.hosting.questions import OpenQuestion
 from conch.cycle.state.count import CycleCount
+from conch.masking import NO_SECRETS, Masker
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values
@@ -51,6 +52,8 @@ class AgentContext:
     script: Callable[[], MaterialScript | None] | None = None
     """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
 
+    masker: Masker = NO_SECRETS
+    """Masks the secrets of the settings and the environment."""
     asks: Callable[[OpenQuestion | None], None] = lambda _: None
     """Called when its mind is asked, and with None when it has replied or failed."""
 

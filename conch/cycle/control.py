@@ -36,6 +36,16 @@ class OpenQuestionReport(TypedDict):
     """Tokens of the reply so far, by an estimate."""
 
 
+class BudgetReport(TypedDict):
+    """A limit of the agent's budget in its report."""
+
+    budget: str
+    """The setting below `budget`, such as `tokens_per_hour`."""
+    limit: float
+    used: float
+    """Used within the window, reservations included."""
+
+
 class AgentReport(TypedDict):
     """What an agent replies about its state; the figures of its memory are left out where it has not begun."""
 
@@ -53,6 +63,10 @@ class AgentReport(TypedDict):
     waiting_count: NotRequired[int]
     tokens_in_hour: NotRequired[int]
     """Tokens used in the last hour."""
+    budget: NotRequired[list[BudgetReport]]
+    """The limits of its budget; left out where none is set."""
+    until: NotRequired[str]
+    """When it goes on, ISO 8601, UTC, where it waits at a limit that will have room."""
     policy: NotRequired[str]
     """Digest of the acting policy."""
     mind: NotRequired[str]
@@ -106,7 +120,7 @@ class Control:
         self._say()
 
     def resume(self) -> None:
-        """Go on. An agent that waits for its token budget checks it again."""
+        """Go on. An agent that waits at a limit of its budget checks that again."""
         self.paused = False
         self._say()
         self._changed.set()

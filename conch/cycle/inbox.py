@@ -35,7 +35,7 @@ class Inbox:
     async def tell(self, text: str, sender: str, key: str) -> str:
         """Publish a person's message; returns its id. `key` is the idempotency key: the same key again is the same
         message, published once. Raises UsageError when too many wait."""
-        said = cut(well_formed(text), MESSAGE_BYTES).text
+        said = cut(self._facts.masker.text(well_formed(text)), MESSAGE_BYTES).text
         message = self._facts.outside(MessageReceived, key, text=said, sender=well_formed(sender)[:100])
         async with self._turn:
             if not self._memory.knows_message(message.id):

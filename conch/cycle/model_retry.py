@@ -1,4 +1,4 @@
-"""Waiting and retrying: for the mind's answer, while a person has paused the agent, and for the token budget."""
+"""Waiting and retrying: for the mind's answer, while a person has paused the agent, and at a limit of the budget."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, TypeVar
 
+from conch.cycle.budget.keeper import BudgetKeeper, CeilingError, words
+from conch.cycle.budget.ledger import Ceiling
 from conch.cycle.control import Control, StoppedError
 from conch.cycle.state.memory import HOUR, AgentMemory
 from conch.errors import ModelError
@@ -28,10 +30,18 @@ SILENT_SECONDS = 2.0
 class ModelRetry:
     """Retries and waits of one agent."""
 
-    def __init__(self, control: Control, limit: int | None, heard: Callable[[], bool] = lambda: False) -> None:
-        """`limit`: tokens that it may use in an hour; None: any number. `heard`: whether a part of the open reply has
-        come: then the mind is not said to be silent."""
-        self._control, self._limit, self._heard = control, limit, heard
+    def __init__(
+        self,
+        control: Control,
+        limit: int | None,
+        heard: Callable[[], bool] = lambda: False,
+        budget: BudgetKeeper | None = None,
+    ) -> None:
+        """`limit`: tokens of an hour after which no cycle begins; None: any number. `heard`: whether a part of the open
+        reply has come: then the mind is not said to be silent. `budget`: whose limits hold; None: no limits."""
+        self._control, self._limit, self._budget, self._heard = control, limit, budget, heard
+        self.until: float | None = None
+        """When the agent goes on that waits at a limit, seconds since the epoch; None: it does not, or for ever."""
         self._spoke = False
         self._slowest = 0.0
         """Seconds of the slowest reply."""
@@ -51,6 +61,8 @@ class ModelRetry:
         while True:
             try:
                 return await self.once(ask())
+            except CeilingError as error:
+                began += await self._wait_for_room(error)
             except ModelError as error:
                 failures += 1
                 left = GIVE_UP_SECONDS - (monotonic() - began) if self._control.batch and not self._spoke else None
@@ -73,6 +85,14 @@ class ModelRetry:
         self._spoke, self._slowest = True, max(self._slowest, monotonic() - began)
         self._control.over("mind")
         return answer
+
+    async def permitted(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The mind's answer to one question, asked once the budget has room. Raises as `once` does."""
+        while True:
+            try:
+                return await self.once(ask())
+            except CeilingError as error:
+                await self._wait_for_room(error)
 
     @property
     def waits(self) -> str:
@@ -102,20 +122,41 @@ class ModelRetry:
         return {"tokens": max(0.0, 1 - memory.tokens_in_hour(time.time()) / self._limit)}
 
     async def leave(self, memory: Callable[[], AgentMemory]) -> None:
-        """Wait while a person has paused the agent, or the hour's tokens are used up. Returns when told to stop."""
+        """Wait while a person has paused the agent, or a limit of its budget has no room. Returns when told to stop."""
         while not self._control.stopping:
-            now = time.time()  # the hour is measured by the wall clock: it goes on while the agent is not running
+            now = time.time()  # windows are measured by the wall clock: they go on while the agent is not running
             until = memory().until_below(self._limit, now) if self._limit is not None else now
             if until > now:
                 at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
                 why = f"{self._limit} tokens in the last hour (mind.max_tokens_per_hour): paused until {at}"
-                self._control.trouble("budget", why)
-                await self._control.change(until - now)
+                await self._room(why, until)
                 continue
+            if self._budget is not None and (reached := self._budget.before_cycle()) is not None:
+                await self._at_ceiling(self._budget, reached)
+                continue
+            self.until = None
             self._control.over("budget")
             if not self._control.paused:
                 return
             await self._control.change()
+
+    async def _wait_for_room(self, error: CeilingError) -> float:
+        """Wait at a limit, in the middle of a cycle; returns the seconds waited. Raises StoppedError."""
+        began = monotonic()
+        await self._at_ceiling(error.keeper, error.reached)
+        if self._control.stopping:
+            raise StoppedError
+        return monotonic() - began
+
+    async def _at_ceiling(self, budget: BudgetKeeper, reached: Ceiling) -> None:
+        await budget.tell(reached)
+        await self._room(words(reached), reached.until)
+
+    async def _room(self, why: str, until: float | None) -> None:
+        """Report the limit, and wait until it has room, or for a resume or a stop; `until` None: for those alone."""
+        self.until = until
+        self._control.trouble("budget", why)
+        await self._control.change(None if until is None else until - time.time())
 
 
 def _no_reply_for(seconds: float) -> str:

@@ -13,6 +13,7 @@ from conch.cycle.state.memory import CYCLE_KINDS, OWN_KINDS, remember
 from conch.cycle.state.recover import RecoveredAgent, refuse_stranger, take
 from conch.errors import BusError, FencedError
 from conch.log import get_logger
+from conch.masking import NO_SECRETS, Masker
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
@@ -45,7 +46,9 @@ class AgentPublisher:
         at: RecoveredAgent,
         control: Control,
         policy: str,
+        masker: Masker = NO_SECRETS,
     ) -> None:
+        self.masker = masker
         self._shared_events, self._bus, self.agent, self.agentuid = shared_events, shared_events.bus, agent, agentuid
         self._at, self.policy = at, policy
         self._publish_watch = PublishWatch(shared_events, control)
@@ -77,8 +80,10 @@ class AgentPublisher:
     async def publish(self, event: Event) -> None:
         """Store an event, then apply it to the memory. Waits while the bus is unreachable.
 
-        Raises BusError when the stream has another content under its id: another process publishes for this agent.
+        Secrets in it are masked. Raises BusError when the stream has another content under its id: another process
+        publishes for this agent.
         """
+        event = self.masker.event(event)
         data = encode(event)
         if not self._bus.connected:
             self._publish_watch.gone()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from conch.bus import ReceivedEvent, SharedSubscription
-from conch.config import NeedsSettings
+from conch.config import BudgetSettings, NeedsSettings
 from conch.cycle.act import ActionResult, cut_short, taken
 from conch.cycle.control import AgentReport, Control
 from conch.cycle.inbox import Inbox
@@ -24,6 +24,7 @@ from conch.cycle.state.recover import RecoveredAgent
 from conch.errors import ContractError, UsageError
 from conch.library.steps import MOST_TOOLS, ProgramTools
 from conch.log import get_logger
+from conch.masking import Masker
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
 from conch.tasks import OwnedTasks
 from conch.text import cut
@@ -100,7 +101,9 @@ class ProgramCore:
         """`opened`: takes it once what an earlier process left open is closed. `tasks`: end with the program."""
         self.name, self.control, self.tools = order.name, control, order.tools
         self._at, self._policy, self._needs, self._count = at, order.policy, needs, count
-        self._facts = AgentPublisher(shared_events, order.name, agentuid, at, control, order.policy.digest)
+        self._facts = AgentPublisher(
+            shared_events, order.name, agentuid, at, control, order.policy.digest, Masker.of(None)
+        )
         self.people_inbox: Inbox = Inbox(self._facts, at)
         self._opened = opened
         self.idle = asyncio.Event()
@@ -160,6 +163,9 @@ class ProgramCore:
             "waiting_count": len(memory.waiting),
             "policy": self._policy.digest,
         }
+
+    def limit(self, settings: BudgetSettings) -> None:
+        """Does nothing: a program acts when it does, and its acts are told after it has acted."""
 
     def next_prompt(self) -> NoReturn:
         """Raises UsageError: the program asks its model by itself."""

@@ -87,7 +87,8 @@ def _agents(settings: Settings, parts: Sequence[Part]) -> Iterator[AlertRule]:
     window = f"{SILENT_SECONDS + 10 * settings.cycle.interval:.0f}s"
     yield _alert(
         "ConchAgentSilent",
-        f"changes(conch_last_cycle_timestamp_seconds[{window}]) == 0",
+        f"changes(conch_last_cycle_timestamp_seconds[{window}]) == 0 "
+        "unless on (agent) conch_budget_waits_until_timestamp_seconds > time()",
         window,
         "critical",
         f"{AGENT} does not act any more: conch status says why (paused, its mind does not answer, the hour's tokens "

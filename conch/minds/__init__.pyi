@@ -14,6 +14,7 @@ from .installed import MindStart as MindStart
 from .installed import installed_minds as installed_minds
 from .installed import refuse_minds as refuse_minds
 from .installed import why_not as why_not
+from .masked import MaskedMind as MaskedMind
 from .memory import LearningProgress as LearningProgress
 from .memory import learnt as learnt
 from .protocol import ActReward as ActReward

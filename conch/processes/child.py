@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 from conch.errors import ConchError, ContractError
 from conch.log import get_logger
+from conch.masking import Masker
 from conch.processes import messages
 from conch.processes.line import PipeMessage, decode_line, kind_of
 from conch.tasks import background, innermost
@@ -155,7 +156,8 @@ def run_child(name: str, start: type[StartT], live: Callable[[ChildProcessLink[S
         child = ChildProcessLink(decode_line(start, line, f"the start of {name}"), reports, early)
         _collect_seldom()
         process = child.spec.process or name
-        configure(child.settings.log, child.home / "logs" / f"{process}.log", process=process)
+        mask = Masker.of(child.settings).text
+        configure(child.settings.log, child.home / "logs" / f"{process}.log", process=process, mask=mask)
         run_loop(_live(child, live))
         write_report(reports, messages.WorkDone())
     except (ConchError, ExceptionGroup) as raised:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 
 from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
 from conch.home import Home
+from conch.masking import NO_SECRETS, Masker
 from conch_schemas import Event, JsonObject, control_subject, encode, source_of, subject_of
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ async def handed_over(
     otherwise: Callable[[], Awaitable[Event]] | None = None,
     *,
     reachable: bool = True,
+    masker: Masker = NO_SECRETS,
 ) -> JsonObject:
     """A request to the agent; its reply. Where it does not run, the fact of `otherwise` is published: `{}` then.
 
     `reachable`: an agent may be there to be asked; on a bus that runs share, one that this home's run has not may act
     in another one. Raises BusUnreachableError where one that runs does not answer, or
-    there is nothing else to do; ConchError with a refusal.
+    there is nothing else to do; ConchError with a refusal. `masker`: of the fact that is published.
     """
     running = home.running()
     rests = running is not None and agent not in running.agents
@@ -71,7 +73,7 @@ async def handed_over(
         raise UsageError(f"the agent {agent} does not run: the run in progress has others (conch status)")
     if rests and not (home.agent_dir(agent) / "agentuid").exists():
         raise UsageError(f"the agent {agent} does not answer, and its home is another one: start it there")
-    fact = await otherwise()
+    fact = masker.event(await otherwise())
     await bus.publish(subject_of(fact), encode(fact), id=fact.id)
     return {}
 

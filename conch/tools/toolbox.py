@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from conch.actions import Registry
 from conch.errors import ConchError
+from conch.masking import Masker
 from conch.text import cut, safe_text
 from conch.tools.declare import Tool, ToolContext, ToolResult
 from conch.tools.workspace import OutsideError
@@ -26,7 +27,9 @@ MAX_ERROR = 500
 class Toolbox:
     """Tools by name. Raises ContractError where two have the same name."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], masker: Masker = Masker()) -> None:  # noqa: B008 - it does not change
+        """`masker`: of what the tools tell, before it is cut."""
+        self._masker = masker
         listed = tuple(tools)
         self._tools = {tool.spec.name: tool for tool in listed}
         self.registry = Registry(tool.spec for tool in listed)
@@ -41,12 +44,15 @@ class Toolbox:
         result = await self._result(action, context)
         return Outcome(
             status="none" if result is None else result.status,
-            output=cut(result.output if result else ""),
-            error=safe_text(result.error, one_line=True)[:MAX_ERROR] if result and result.error else None,
+            output=cut(self._masker.text(result.output) if result else ""),
+            error=self._error(result.error) if result and result.error else None,
             exit_code=result.exit_code if result else None,
             answered=result.answered if result else None,
             ms=(time.perf_counter() - began) * 1000,
         )
+
+    def _error(self, error: str) -> str:
+        return self._masker.text(safe_text(error, one_line=True))[:MAX_ERROR]
 
     async def _result(self, action: Action, context: ToolContext) -> ToolResult | None:
         if action.kind != "TOOL" or not action.valid or action.tool is None:

@@ -112,6 +112,7 @@ from .status import AgentStatus as AgentStatus
 from .status import AlarmRow as AlarmRow
 from .status import ProcessRow as ProcessRow
 from .status import Status as Status
+from .status import StatusBudget as StatusBudget
 from .status import StatusGoal as StatusGoal
 from .status import StatusQuestion as StatusQuestion
 from .status import StoreAnswer as StoreAnswer

@@ -105,6 +105,16 @@ class StatusQuestion(View):
     """Tokens of the reply so far, by an estimate."""
 
 
+class StatusBudget(View):
+    """A limit of an agent's budget."""
+
+    budget: str
+    """The setting below `budget`, such as `tokens_per_hour`."""
+    limit: float
+    used: float
+    """Used within the window, reservations included."""
+
+
 class AgentStatus(View):
     """The state of an agent. For an agent that is not running, and for one among several, fields are left out of the
     JSON."""
@@ -125,6 +135,10 @@ class AgentStatus(View):
     waiting_count: int = 0
     tokens_in_hour: int = 0
     """Tokens used in the last hour."""
+    budget: tuple[StatusBudget, ...] = ()
+    """The limits of its budget; left out where none is set."""
+    until: str | None = None
+    """When it goes on, ISO 8601, UTC; left out where it does not wait at a limit that will have room."""
     policy: str | None = None
     """Digest of the acting policy."""
     mind: str | None = None

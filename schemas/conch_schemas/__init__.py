@@ -14,6 +14,7 @@ from conch_schemas.action import (
     Usage,
 )
 from conch_schemas.alarm import AlarmKind, AlarmRaised
+from conch_schemas.budget import BudgetReached, BudgetReserved
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
 from conch_schemas.decoding import Constraint, Decoding
 from conch_schemas.effect import ChangedLines, CheckRun, ContextUse, EffectKind, Information, MeasuredEffect
@@ -77,6 +78,8 @@ __all__ = [
     "AlarmKind",
     "AlarmRaised",
     "AnyEvent",
+    "BudgetReached",
+    "BudgetReserved",
     "ChangedLines",
     "Check",
     "CheckRun",

@@ -11,6 +11,7 @@ import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from conch_schemas.alarm import AlarmRaised
+from conch_schemas.budget import BudgetReached, BudgetReserved
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
 from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
@@ -47,6 +48,8 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     GoalDropped,
     AgentPaused,
     AgentResumed,
+    BudgetReserved,
+    BudgetReached,
     TaskProgressed,
     AlarmRaised,
     ConsumerFailed,
@@ -74,6 +77,8 @@ AnyEvent = Annotated[
     | GoalDropped
     | AgentPaused
     | AgentResumed
+    | BudgetReserved
+    | BudgetReached
     | TaskProgressed
     | AlarmRaised
     | ConsumerFailed,

@@ -23,6 +23,7 @@ from conch.cycle.hosting.host import AgentHost
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
+from conch.masking import Masker
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values
@@ -110,6 +111,7 @@ class Life:
         self.agentuid = AGENTUID
         self.values = Values()
         self.script: MaterialScript | None = None
+        self.masker = Masker()
         self.batch = False
         self.turns, self.reading = asyncio.Semaphore(8), asyncio.Semaphore(8)
         self.known: KnownLines | None = None
@@ -158,9 +160,10 @@ class Life:
 
     def _made(self, shared_events: SharedSubscription, control: Control, at: RecoveredAgent) -> Agent:
         body = AgentContext(
-            shared_events, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
+            shared_events, self.mind, Toolbox(self.tools, self.masker), Sandbox(self.settings.tools), self.notes,
+            self.workspace,
             self.settings, self.values, self.agentuid, self.turns, self.reading, meter=self._meter(),
-            script=lambda: self.script,
+            script=lambda: self.script, masker=self.masker,
         )  # fmt: skip
         return Agent(body, at, control)
 

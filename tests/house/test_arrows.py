@@ -27,6 +27,7 @@ FLOORS = [
         "home",
         "installed",
         "log",
+        "masking",
         "python_child",
         "retry",
         "rules",

@@ -271,7 +271,11 @@ def test_rules_follow_the_settings() -> None:
     groups = _groups(cycle={"interval": 60}, watch={"dominance": 0.6}, needs={"own": own})
 
     [silent] = _alerts(groups, "ConchAgentSilent")
-    assert (silent["expr"], silent["for"]) == ("changes(conch_last_cycle_timestamp_seconds[900s]) == 0", "900s")
+    assert (silent["expr"], silent["for"]) == (
+        "changes(conch_last_cycle_timestamp_seconds[900s]) == 0 "
+        "unless on (agent) conch_budget_waits_until_timestamp_seconds > time()",
+        "900s",
+    )
     assert _alerts(groups, "ConchComponentDominates")[0]["expr"].endswith("> 0.6")
     [starving] = _alerts(groups, "ConchNeedStarving")
     assert 'need="joy"' in starving["expr"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
+
 import pytest
 
 from conch.bus.checkpoints import encode_state, state_key
 from conch.bus.memory import MemoryBus
 from conch.rewards.watch import ActiveAlarm, WatchState
-from conch_schemas import AlarmRaised
-from tests.metrics.conftest import Board, Running, make
+from conch_schemas import AlarmRaised, BudgetReached
+from tests.metrics.conftest import Board, Running, make, make_act
 
 ACTS = 200
 HELD_OUT = ActiveAlarm("held_out", "plain", 180, 1.4, 1.0, "the total left the held-out plain", (0.1, 0.1, 0.5, 0.1))
@@ -84,3 +87,17 @@ async def test_alarms_of_a_run_before_are_shown_from_the_start(bus: MemoryBus, r
         told = service._instruments.text(openmetrics=False).decode()
 
     assert 'conch_alarms_active{agent="echo",alarm="held_out"} 1.0\n' in told
+
+
+def test_an_agent_at_the_limit_of_its_budget_is_shown_until_it_acts(board: Board) -> None:
+    """When it will have room; a limit that never has room is +Inf."""
+    until = datetime(2026, 11, 24, tzinfo=UTC)
+    data = {"budget": "acts_per_hour", "limit": 3, "used": 3, "why": "3 of 3 acts"}
+    board.count(make(BudgetReached, until=until, **data))
+    assert board.value("conch_budget_waits_until_timestamp_seconds", agent="echo") == until.timestamp()
+
+    board.count(make(BudgetReached, **data))
+    assert board.value("conch_budget_waits_until_timestamp_seconds", agent="echo") == math.inf
+
+    board.count(make_act())
+    assert board.value("conch_budget_waits_until_timestamp_seconds", agent="echo") == 0

@@ -209,6 +209,28 @@ def test_an_hours_tokens_pause_the_agent(house: House, endpoint: Endpoint) -> No
     assert 2 <= len(house.cycles()) <= 3
 
 
+def test_at_the_ceiling_of_its_budget_the_run_waits_and_says_so(house: House) -> None:
+    """Terminal and status name the limit and the time; a kill gives no new hour, a higher limit goes on."""
+    limit, script = {"CONCH_BUDGET__ACTS_PER_HOUR": "2"}, house.endless('TOOL: notes(operation="recall", text="tide")')
+    live = house.begin("--script", script, **limit)
+    live.says("echo: budget: 2 of 2 acts in the last hour .budget.acts_per_hour.: paused until 20")
+
+    status = json.loads(house.conch("status", "--json"))["agent"]
+    assert (status["state"], status["budget"]) == ("budget", [{"budget": "acts_per_hour", "limit": 2.0, "used": 2.0}])
+    assert "budget       acts_per_hour 2 of 2" in house.conch("status")
+    live.signal(signal.SIGKILL, group=True)
+    live.ended(20)
+
+    again = house.begin("--script", script, **limit)
+    again.says("echo: budget: 2 of 2 acts in the last hour")
+    assert len(house.cycles()) == 2
+    (house.home / "conch.yaml").write_text("budget: {acts_per_hour: 50}\n")
+    house.conch("resume")
+    again.until(lambda: len(house.cycles()) > 3, "acts beyond the limit of the start")
+    again.signal(signal.SIGTERM)
+    assert again.ended() == 0
+
+
 def test_a_fallback_acts_while_the_endpoint_is_down(house: House, endpoint: Endpoint) -> None:
     """No cycle waits for the first mind; the person is told once, and each act says who decided under which policy."""
     endpoint.plan = ["well", "well", "401"]

@@ -72,3 +72,33 @@ def test_no_secret_is_said_or_left(house: House, url: str) -> None:
     assert "refused the user that bus.url names" in written
     assert '"level":"debug"' in written
     assert not [secret for secret in SECRETS.values() if secret in written]
+
+
+def test_a_planted_secret_is_in_no_file_that_a_run_writes(house: House) -> None:
+    """A key of the settings and one of the environment, in a file, a reply and a person's words: not in the stream, the
+    store, the notes, the prompts or the logs."""
+    planted = {"CONCH_MIND__API_KEY": "planted-of-settings-77ab", "SHOP_TOKEN": "planted-of-environment-19d4"}
+    house.live_through(1)
+    (house.workspace / "keys.env").write_text("\n".join(planted.values()))
+    both = " ".join(planted.values())
+    script = house.script(
+        'TOOL: filesystem(operation="read", path="keys.env")',
+        f'TOOL: notes(operation="remember", text="{both}")',
+        f"nothing valid: {both}",
+    )
+    live = house.run("--script", script, **planted, CONCH_LOG__LEVEL="debug")
+
+    shown = "".join(house.conch("cycle", "show", str(cycle), "--json") for cycle in range(1, 4))
+    written = "".join(file.read_bytes().decode(errors="replace") for file in house.home.rglob("*") if file.is_file())
+    assert shown.count("[secret]") > 5
+    assert not [secret for secret in planted.values() if secret in written + shown + live.told()]
+
+
+def test_a_secret_that_is_told_while_no_agent_runs_is_masked(house: House) -> None:
+    """The command publishes the message itself then."""
+    house.live_through(1)
+    house.conch("tell", "my key is planted-of-settings-77ab", CONCH_MIND__API_KEY="planted-of-settings-77ab")
+
+    written = b"".join(file.read_bytes() for file in house.home.rglob("*") if file.is_file())
+    assert b"my key is [secret]" in written
+    assert b"planted-of-settings" not in written

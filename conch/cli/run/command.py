@@ -20,6 +20,7 @@ from conch.cli.run.tree import ProcessTree, first_children
 from conch.config import Settings, chosen_file
 from conch.errors import UsageError
 from conch.log import get_logger
+from conch.masking import Masker
 from conch.processes import forked
 from conch.telemetry import configure
 from conch.trusted import refuse_writable, without_writable_programs
@@ -140,7 +141,7 @@ def launch(
     os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
     children = first_children(settings, skipped, processes, has_consumers=has_consumers)
     with forked(children) as forks, home.owned():
-        configure(settings.log, home.logs / "run.log", process="run")
+        configure(settings.log, home.logs / "run.log", process="run", mask=Masker.of(settings).text)
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)
             warn(closed)

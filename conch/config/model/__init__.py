@@ -12,6 +12,7 @@ from conch.config.model.agent import (
     ToolSettings,
     ValuesSettings,
 )
+from conch.config.model.budget import AlertSettings, BudgetSettings, webhook_key
 from conch.config.model.bus import BusSettings, StreamRetentionSettings
 from conch.config.model.curiosity import (
     AutonomyDriveWeights,
@@ -62,7 +63,9 @@ __all__ = [
     "WAITING_KEYS",
     "WATCHED_COMPONENTS",
     "ActuatorSettings",
+    "AlertSettings",
     "AutonomyDriveWeights",
+    "BudgetSettings",
     "BusSettings",
     "CompetenceDriveWeights",
     "ConstitutionSettings",
@@ -99,4 +102,5 @@ __all__ = [
     "WatchSettings",
     "host_and_port",
     "is_loopback",
+    "webhook_key",
 ]

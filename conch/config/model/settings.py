@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings
+from conch.config.model.budget import AlertSettings, BudgetSettings
 from conch.config.model.bus import BusSettings
 from conch.config.model.curiosity import CuriositySettings
 from conch.config.model.edge import EdgeSettings
@@ -55,6 +56,10 @@ class Settings(SettingsSection):
     """The message bus."""
     mind: MindSettings = MindSettings()
     """The mind, which thinks and decides."""
+    budget: BudgetSettings = BudgetSettings()
+    """Most that an agent may use in an hour and a day: tokens, money, acts. At a limit it pauses."""
+    alerts: AlertSettings = AlertSettings()
+    """Who is told when an agent waits at a limit of its budget, and when an alarm begins."""
     cycle: CycleSettings = CycleSettings()
     """The cycle: its timing, and the processes that run it."""
     tools: ToolSettings = ToolSettings()
@@ -93,6 +98,17 @@ class Settings(SettingsSection):
     """Log lines."""
     seed: int = 0
     """Seed of every random choice: the same seed gives the same choices."""
+
+    @model_validator(mode="after")
+    def _knows_its_prices(self) -> Self:
+        if not self.budget.limits_money:
+            return self
+        if self.mind.currency is None:
+            raise ValueError("budget.money_per_hour and money_per_day need mind.currency, their currency, such as EUR")
+        unpriced = [name for name, one in self.mind.blocks().items() if one.kind == "openai" and one.price is None]
+        if unpriced:
+            raise ValueError(f"budget.money_per_hour and money_per_day need {unpriced[0]}.price, what its tokens cost")
+        return self
 
     @model_validator(mode="after")
     def _listens_itself(self) -> Self:

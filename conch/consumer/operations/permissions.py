@@ -17,6 +17,8 @@ from conch_schemas import (
     ActionTaken,
     AgentPaused,
     AgentResumed,
+    BudgetReached,
+    BudgetReserved,
     ConsumerFailed,
     CycleReflected,
     Event,
@@ -68,6 +70,8 @@ OF_AGENTS = (
     GoalDropped,
     AgentPaused,
     AgentResumed,
+    BudgetReserved,
+    BudgetReached,
     TaskProgressed,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages

@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from conch.bus import Bus
+from conch.config import BudgetSettings
 from conch.cycle.hosting.runner import AgentRunner
 from conch.cycle.state.sent import SentPrompt
 from conch.errors import BusError, ConchError, UsageError
@@ -116,7 +117,10 @@ class AgentCommands:
         return {}
 
     async def _resume(self, body: JsonObject) -> JsonObject:
+        limits = _limits(body["budget"]) if "budget" in body else None
         for one in self._meant(body):
+            if limits is not None:
+                one.limit(limits)
             was_paused = one.control.paused
             one.control.resume()
             if was_paused:
@@ -159,6 +163,15 @@ class AgentCommands:
 def _fleet(rows: list[JsonObject], states: Mapping[str, int]) -> JsonObject:
     """The status of several agents."""
     return {"agents": sorted(rows, key=lambda row: row["state"] in _AT_EASE)[:SHOWN], "states": dict(states)}
+
+
+def _limits(said: object) -> BudgetSettings:
+    try:
+        return BudgetSettings.model_validate(said)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "it"
+        raise UsageError(f"this is no budget: {where}: {first['msg']}") from None
 
 
 def _goal(said: JsonObject) -> Goal:

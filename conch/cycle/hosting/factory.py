@@ -26,6 +26,7 @@ from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.cycle.state.sent import RecordedMind
 from conch.errors import HomeError
 from conch.home import Home
+from conch.masking import Masker
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
@@ -71,9 +72,10 @@ class AgentFactory:
         """`mind`: of the only agent; None: the one that the settings name, for each."""
         self._child, self._shared_events, self._settings = child, shared_events, child.settings
         self._given = mind
+        self._masker = Masker.of(child.settings)
         installed = load_tools(child.spec.tools) if child.spec.tools else ()
-        devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
-        self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices, *installed)), Sandbox(child.settings.tools)
+        tools = (*BUILTIN_TOOLS, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
+        self._toolbox, self._sandbox = Toolbox(tools, self._masker), Sandbox(child.settings.tools)
         self._values = child.spec.values
         self._tool_slots, self._reading_slots = (
             asyncio.Semaphore(max(1, each * (os.cpu_count() or 1) // (1 + len(child.spec.others))))
@@ -180,6 +182,7 @@ class AgentFactory:
             count=count,
             meter=self._meter(own, workspace, settings),
             tokens=self._tokens,
+            masker=self._masker,
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
 

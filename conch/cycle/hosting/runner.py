@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conch.bus import Bus, ReceivedEvent
+from conch.config import BudgetSettings
 from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.hosting.interrupt import Interrupt
 from conch.cycle.inbox import Inbox
@@ -56,6 +57,10 @@ class HostedAgent(Protocol):
         """Its state in a few figures, as JSON."""
         ...
 
+    def limit(self, settings: BudgetSettings) -> None:
+        """Hold to these limits from now on."""
+        ...
+
     def next_prompt(self) -> Prompt:
         """The prompt that its mind would be asked with now. Raises UsageError where there is none."""
         ...
@@ -88,6 +93,8 @@ class AgentRunner:
         self._agent: HostedAgent | None = None
         self._missed: list[ReceivedEvent] | None = None
         """Events that arrived while its memory was being recovered."""
+        self._limits: BudgetSettings | None = None
+        """The limits that hold in place of those of the settings at the start."""
         self._interrupt = Interrupt()
         self.broken: Exception | None = None
         """The error that ended its run."""
@@ -112,6 +119,8 @@ class AgentRunner:
             until = at.memory.next_cycle + self._cycles if self._cycles is not None else None
             self.begun = RunStart(until, at.memory.decisions)
         self._agent = self._make(at, self.begun)
+        if self._limits is not None:
+            self._agent.limit(self._limits)
         self.at, self.error, self.broken, self._interrupt = at, None, None, Interrupt()
         missed, self._missed = self._missed or (), None
         for arrived in missed:
@@ -159,6 +168,12 @@ class AgentRunner:
             await self.control.change()
         self.control.over("failed")
         return not self.control.stopping
+
+    def limit(self, settings: BudgetSettings) -> None:
+        """Hold the agent to these limits, from its next cycle or question on, also once it is started again."""
+        self._limits = settings
+        if self._agent is not None:
+            self._agent.limit(settings)
 
     async def told_of(self, kind: type[AgentPaused | AgentResumed]) -> None:
         """Publish that it was paused or resumed; of an agent that is set aside nothing is published."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from conch.actions import Registry
@@ -26,6 +26,7 @@ from conch.cycle.prompts.budget import (
 )
 from conch.cycle.prompts.examples import EXAMPLES, TaskExample
 from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, lessons_section
+from conch.masking import NO_SECRETS, Masker
 from conch.minds import Prompt, PromptPart, Purpose, Situation
 from conch.text import BYTES_PER_TOKEN, estimated_tokens
 from conch.values import Values
@@ -60,6 +61,15 @@ class PromptLimits:
     """Counts with the model's tokenizer; None: the estimate holds."""
     estimate: int | None = None
     """Tokens by the estimate that come to `budget` by the tokenizer; None: the estimate holds."""
+    masker: Masker = NO_SECRETS
+    """Masks the secrets in it."""
+
+    def masked(self, prompt: Prompt) -> Prompt:
+        """The prompt without secrets."""
+        messages = tuple(
+            PromptMessage(role=message.role, content=self.masker.text(message.content)) for message in prompt.messages
+        )
+        return replace(prompt, system=self.masker.text(prompt.system), messages=messages)
 
     @property
     def room(self) -> int:

@@ -20,11 +20,15 @@ MARGIN = 0.97
 
 
 async def counted_prompt(purpose: Purpose, system: str, situation: Situation, limits: PromptLimits) -> Prompt:
-    """The question of this purpose in at most `limits.budget` tokens by the model's tokenizer.
+    """The question of this purpose in at most `limits.budget` tokens by the model's tokenizer, without secrets.
 
     Where that does not count, by the estimate; `Prompt.counted` says which. Raises ModelError, fatal, where the system
     prompt leaves no room for the question.
     """
+    return limits.masked(await _fitted(purpose, system, situation, limits))
+
+
+async def _fitted(purpose: Purpose, system: str, situation: Situation, limits: PromptLimits) -> Prompt:
     counter = limits.counter
     if counter is None or not limits.is_read:
         return _estimated(purpose, system, situation, limits)

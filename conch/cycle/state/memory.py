@@ -6,17 +6,21 @@ import json
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from conch.actions import effect_of
+from conch.cycle.budget.ledger import BudgetLedger
 from conch.cycle.effects.phases import ROLE_WINDOW, ActPhase, phase_of
 from conch.cycle.grounding.sensors import SensorReading, heard
 from conch.cycle.state.effects import touched
 from conch.cycle.state.rewards import with_lesson, with_reward, with_short_arguments
 from conch.folds import MOST_LEAP
-from conch.minds import ActReward, Lesson, RecentOutcome
+from conch.minds import ActReward, Lesson, Purpose, RecentOutcome
 from conch.text import cut
 from conch_schemas import (
     Action,
     ActionDecided,
     ActionTaken,
+    BudgetReached,
+    BudgetReserved,
     CycleReflected,
     Event,
     ExperienceRecorded,
@@ -67,6 +71,8 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
     CycleReflected,
     GoalReached,
     MessageSent,
+    BudgetReserved,
+    BudgetReached,
 )
 """The events that only the agent itself publishes."""
 
@@ -185,6 +191,8 @@ class AgentMemory(_MemoryModel):
     lessons: tuple[Lesson, ...] = ()
     """The best and the worst acts, the best first."""
     spent: tuple[TokensSpent, ...] = ()
+    budget: BudgetLedger = Field(default=BudgetLedger(), exclude_if=lambda ledger: ledger == BudgetLedger())
+    """What it used within the last day, for the limits of its budget."""
     policy: str | None = None
 
     @property
@@ -254,16 +262,16 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
     match event:
         case ThoughtFormed() if event.cycle is not None and _comes_next(memory, event.cycle):
             begun: dict[str, object] = {"next_cycle": event.cycle + 1, "thought": event}
-            return memory.model_copy(update=NOTHING_OPEN | begun | _spending(memory, event, event.usage))
+            return memory.model_copy(update=NOTHING_OPEN | begun | _spending(memory, event, "think"))
         case ThoughtGrounded() if _open(memory, event) and memory.grounded is None:
             return memory.model_copy(update={"grounded": event})
         case ActionDecided() if _open(memory, event) and memory.decided is None:
-            return memory.model_copy(update={"decided": event} | _spending(memory, event, event.usage))
+            return memory.model_copy(update={"decided": event} | _spending(memory, event, "decide"))
         case ActionTaken() if _open(memory, event) and memory.taken is None:
             return _after_act(memory, event)
         case CycleReflected() if _open(memory, event):
             closed = {"episodes": _reflected(memory, event)}
-            return memory.model_copy(update=NOTHING_OPEN | closed | _spending(memory, event, event.usage))
+            return memory.model_copy(update=NOTHING_OPEN | closed | _spending(memory, event, "reflect"))
         case TaskProgressed() if memory.taken is not None and event.id == step_id(memory.taken):
             return memory.model_copy(update={"step_told": True})
         case TaskProgressed() if event.action_id is None and event.episode in memory.goals:
@@ -276,6 +284,8 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
         case ExperienceRecorded():
             lessons = with_lesson(memory.lessons, event)
             return memory.model_copy(update={"rewards": with_reward(memory.rewards, event), "lessons": lessons})
+        case BudgetReserved():
+            return memory.model_copy(update={"budget": memory.budget.reserved(event)})
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
@@ -339,15 +349,21 @@ def _open(memory: AgentMemory, event: Event) -> bool:
     return memory.thought is not None and memory.thought.cycle == event.cycle
 
 
-def _spending(memory: AgentMemory, event: Event, usage: Usage) -> dict[str, object]:
-    """Add tokens to the present tick's entry; an entry per cycle would make an hour a long list."""
-    time, tokens = event.time.timestamp(), _tokens(usage)
+def _spending(
+    memory: AgentMemory, event: ThoughtFormed | ActionDecided | CycleReflected, purpose: Purpose
+) -> dict[str, object]:
+    """Add a reply's tokens to the present tick's entry (an entry per cycle would make an hour a long list), and settle
+    what was reserved for it."""
+    time, tokens = event.time.timestamp(), _tokens(event.usage)
+    ledger = memory.budget if event.model else memory.budget.lapsed()  # a reflection that failed may have used it
+    price = None if event.cost is None else event.cost.amount
+    settled: dict[str, object] = {"budget": ledger.settled(purpose, time, tokens, price)}
     if not tokens:
-        return {}
+        return settled
     spent = [tick for tick in memory.spent if tick.time > time - HOUR]
     if spent and spent[-1].time // TICK == time // TICK:
         tokens += spent.pop().tokens
-    return {"spent": (*spent, TokensSpent(time=time, tokens=tokens))[-MOST_TICKS:]}
+    return {"spent": (*spent, TokensSpent(time=time, tokens=tokens))[-MOST_TICKS:]} | settled
 
 
 def _tokens(usage: Usage) -> int:
@@ -372,8 +388,20 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
     for check in event.goals:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
             goals[check.goal] = _checked(active, check, event)
-    after = {"taken": event, "recent": recent[-RECENT:], "goals": goals}
+    after = {"taken": event, "recent": recent[-RECENT:], "goals": goals, "budget": _acted(memory, event)}
     return memory.model_copy(update=after | {"episodes": _worked_on(memory, event)})
+
+
+def _acted(memory: AgentMemory, act: ActionTaken) -> BudgetLedger:
+    """The budget's ledger after an act; one that called no tool, or was blocked, uses none of it."""
+    if act.action.kind != "TOOL" or not act.action.valid or act.outcome.status in ("none", "blocked"):
+        return memory.budget
+    return memory.budget.acted(act.time.timestamp(), irreversible=is_irreversible(act.action))
+
+
+def is_irreversible(action: Action) -> bool:
+    """Whether nothing in Conch can take this act back: its tool declares that it changes the world, or nothing."""
+    return effect_of(action) in ("world", None)
 
 
 def _checked(active: ActiveGoal, check: GoalCheck, act: ActionTaken) -> ActiveGoal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from conch_schemas import (
     ActionTaken,
     AlarmKind,
     AlarmRaised,
+    BudgetReached,
     ConsumerFailed,
     CycleReflected,
     Drives,
@@ -80,6 +82,8 @@ class EventCounter:
     def __init__(self, settings: Settings, instruments: Instruments) -> None:
         self._to = instruments
         self._agents = BoundedLabels(settings.metrics.max_agents, [settings.agent])
+        self._waiting: set[str] = set()
+        """The agents that wait at a limit of their budget."""
         self._components = BoundedLabels(MOST_COMPONENTS, BUILTIN_WEIGHTS)
         self._consumers = BoundedLabels(MOST_CONSUMERS)
         self._models = BoundedLabels(MOST_MODELS)
@@ -189,6 +193,9 @@ class EventCounter:
         if outcome != "unknown":  # the time of an act that a crash cut short is unknown
             self._phase("act", event.ms.get("act", 0.0), event, at)
         self._to.last_cycle.set(at, agent)
+        if agent in self._waiting:
+            self._waiting.discard(agent)
+            self._to.budget_waits.set(0.0, agent)
         self._unpaid[hash(event.action_id)] = at
         if len(self._unpaid) > UNPAID_ACTS:
             del self._unpaid[next(iter(self._unpaid))]
@@ -200,6 +207,11 @@ class EventCounter:
 
     def _reached(self, event: GoalReached, _at: float) -> None:
         self._to.goals_reached(self._agents(event.agent)).inc(exemplar=exemplar_of(event))
+
+    def _ceiling(self, event: BudgetReached, _at: float) -> None:
+        agent = self._agents(event.agent)
+        self._to.budget_waits.set(math.inf if event.until is None else event.until.timestamp(), agent)
+        self._waiting.add(agent)
 
     def _marked(self, event: MarkWitnessed, _at: float) -> None:
         self._to.marks(self._agents(event.agent)).inc()
@@ -311,4 +323,5 @@ _COUNTS: Final[dict[type[Event], Callable[[EventCounter, Any, float], None]]] = 
     NoveltyMeasured: EventCounter._measured,
     ConsumerFailed: EventCounter._failed,
     AlarmRaised: EventCounter._alarmed,
+    BudgetReached: EventCounter._ceiling,
 }

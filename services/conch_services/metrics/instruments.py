@@ -86,6 +86,10 @@ class Instruments:
         unpriced = "Thoughts and decisions that used tokens whose price is not known."
         self.unpriced = counter("conch_llm_unpriced_replies_total", unpriced, "agent", "model")
         self.goals_reached = counter("conch_goals_reached_total", "Goals whose own check held.", "agent")
+        waits = (
+            "When an agent that waits at its budget's limit has room, seconds since the epoch; +Inf: never; 0: it acts."
+        )
+        self.budget_waits = gauge("conch_budget_waits_until_timestamp_seconds", waits, "agent")
         self.marks = counter("conch_marks_total", "Marks of the witness.", "agent")
 
         # What it was worth.

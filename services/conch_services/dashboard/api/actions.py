@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from conch.errors import UsageError
+from conch.masking import Masker
 from conch.needs import HUMAN_SCORER
 from conch.requests import (
     APPROVAL,
@@ -195,7 +196,7 @@ async def _handed(
     if otherwise is None and (run is None or (name not in run.agents and run.bus.embedded)):
         world.bus  # noqa: B018 - raises where there is none
         raise HTTPException(409, f"The agent {name} does not run: conch run starts it.")
-    return await handed_over(world.bus, world.home, name, verb, body, otherwise)
+    return await handed_over(world.bus, world.home, name, verb, body, otherwise, masker=Masker.of(world.settings))
 
 
 @router.post("/cycles/{cycle}/approve", response_model=Scored, responses=responses(404, 409))

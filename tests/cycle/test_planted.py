@@ -1,0 +1,61 @@
+"""Secrets that are planted in files, replies, errors and messages are nowhere in what an agent leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conch.errors import ModelError
+from conch.masking import HIDDEN, Masker
+from conch_schemas import ActionTaken, ThoughtFormed, encode
+
+if TYPE_CHECKING:
+    from tests.cycle.conftest import Life, Start
+
+KEYS = [f"planted-{place}-4eC39HqLyjWDarjtT1zdp7dc" for place in ("file", "thought", "reply", "error", "said", "name")]
+FILE, THOUGHT, REPLY, ERROR, SAID, NAME = KEYS
+
+
+async def test_a_planted_secret_is_nowhere_in_stream_prompts_notes_and_reports(life: Life, start: Start) -> None:
+    """File contents and names, thoughts, replies, errors and a person's words; and an act runs as it is recorded."""
+    life.masker = Masker(KEYS)
+    (life.workspace / "keys.env").write_text(f"API_KEY={FILE}\n")
+    (life.workspace / f"{NAME}.txt").write_text("x")
+    life.mind.thinks = lambda _: f"I remember {THOUGHT}."
+    calls = [
+        'TOOL: filesystem(operation="read", path="keys.env")',
+        f'TOOL: notes(operation="remember", text="the key is {REPLY}")',
+        f'TOOL: filesystem(operation="read", path="{ERROR}")',
+        f'TOOL: filesystem(operation="write", path="out.txt", content="{REPLY}")',
+    ]
+    life.mind.decides = lambda situation: calls[situation.cycle % len(calls)]
+    running = await start(4)
+    await running.ask("say", {"text": f"my password is {SAID}"})
+    life.mind.failures = [ModelError(f"no such key: {ERROR}", retry_after=0.01)]
+    await running.task
+
+    assert len(life.facts(ActionTaken)) == 4
+    stream = b"".join(one.data for one in life.journal.events.values())
+    bucket = b"".join(bytes(entry.value) for entry in life.journal.bucket.values())
+    prompts = "".join(
+        prompt.system + "".join(message.content for message in prompt.messages) for prompt in life.mind.asked
+    )
+    told = repr(life.said)
+    for key in KEYS:
+        assert key.encode() not in stream + bucket, key
+        assert key not in prompts + told, key
+        assert not any(key in note for note in life.notes.recall(key, 50))
+    assert HIDDEN in prompts
+    assert HIDDEN in told
+    assert (life.workspace / "out.txt").read_text() == HIDDEN
+    assert "API_KEY=" + HIDDEN in life.facts(ActionTaken)[0].outcome.output.text
+
+
+async def test_a_secret_at_the_edge_of_what_is_kept_leaves_no_piece(life: Life) -> None:
+    """Output is masked before it is cut: no half of a key stands at the cut."""
+    life.masker = Masker(KEYS)
+    (life.workspace / "big.txt").write_text((FILE + "\n") * 4000)
+    life.mind.decides = lambda _: 'TOOL: filesystem(operation="read", path="big.txt")'
+    await life.run(1)
+
+    assert all(b"4eC39HqLy" not in encode(fact) for fact in life.facts())
+    assert life.facts(ThoughtFormed)

@@ -14,6 +14,9 @@ from .file_pool import FilePool as FilePool
 from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
 from .notes import Notes as Notes
+from .policy import ALLOWED as ALLOWED
+from .policy import Ruling as Ruling
+from .policy import ToolPolicy as ToolPolicy
 from .toolbox import Toolbox as Toolbox
 from .workspace import MissingError as MissingError
 from .workspace import Workspace as Workspace

@@ -11,6 +11,7 @@ import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from conch_schemas.alarm import AlarmRaised
+from conch_schemas.approval import ActApproved, ActAsked, ActDenied
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
 from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
@@ -30,6 +31,9 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
+    ActAsked,
+    ActApproved,
+    ActDenied,
     ActionDecided,
     ActionTaken,
     CycleReflected,
@@ -57,6 +61,9 @@ AnyEvent = Annotated[
     PolicySet
     | ThoughtFormed
     | ThoughtGrounded
+    | ActAsked
+    | ActApproved
+    | ActDenied
     | ActionDecided
     | ActionTaken
     | CycleReflected

@@ -20,10 +20,9 @@ from conch.consumer.plugins import (
     after_act,
     answer_of,
     at_first,
-    error_words,
 )
 from conch.errors import ContractError
-from conch.processes import RuleAnswer, RuleAnswered, RuleFailed, RuleInput
+from conch.processes import RuleAnswer, RuleAnswered, RuleFailed, RuleInput, error_words
 from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import ActionTaken, Score
 

@@ -14,6 +14,8 @@ from .file_pool import FilePool as FilePool
 from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
 from .notes import Notes as Notes
+from .own.host import ToolFile as ToolFile
+from .own.host import open_files as open_files
 from .policy import ALLOWED as ALLOWED
 from .policy import Ruling as Ruling
 from .policy import ToolPolicy as ToolPolicy

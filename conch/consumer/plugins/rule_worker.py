@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from pydantic import BaseModel, ValidationError
 
-from conch.consumer.plugins.discover import error_words, load_one
+from conch.consumer.plugins.discover import load_one
 from conch.consumer.plugins.rule_state import STATE_BYTES
 from conch.processes import (
     RuleAnswer,
@@ -30,6 +30,7 @@ from conch.processes import (
     RuleStateUnreadable,
     RuleTask,
     decode_line,
+    error_words,
 )
 from conch.rules import DeclaredRule, explained
 from conch.tasks import cancel_and_wait

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,14 +17,14 @@ def add(one: int, other: int) -> str:
 
 
 def test_a_tool_of_a_file_is_called_by_the_mind(house: House) -> None:
-    """Declared with its effect, run in its own process, which is gone when the run has ended."""
+    """It runs in its own process, which is gone when the run has ended."""
     file = house.directory / "mine.py"
     file.write_text(TOOLS)
     live = house.run("--tools", str(file), "--cycles", "1", "--script", house.script("TOOL: add(one=2, other=40)"))
     [row] = live.rows
 
-    assert (row["outcome"], row["action"]["declared_effect"]) == ("success", "read")
-    assert "42" in json.dumps(json.loads(house.conch("cycle", "show", str(row["cycle"]), "--json")))
+    assert row["outcome"] == "success"
+    assert "42" in house.conch("cycle", "show", str(row["cycle"]), "--json")
     house.assert_nothing_runs()
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         subscribe,
     )
     from conch.minds import Completion, Mind, Prompt
+    from conch.tools import tool
 
 __all__ = [
     "AgentRun",
@@ -81,6 +82,7 @@ __all__ = [
     "running",
     "service",
     "subscribe",
+    "tool",
 ]
 
 _WHERE = {
@@ -105,6 +107,7 @@ _WHERE = {
     "publish": "conch.library",
     "running": "conch.library",
     "subscribe": "conch.library",
+    "tool": "conch.tools",
 }
 """The module of each name that is imported when it is first used."""
 

@@ -97,6 +97,7 @@ def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[
     }
     yield from (("the configuration file", file) for file in (config, home.config_file) if file is not None)
     yield from (("the rules file", Path(rule)) for rule in rules)
+    yield from (("the tools file", Path(file)) for file in settings.tools.files)
     yield from ((name, Path(file)) for name, file in named.items() if file is not None)
     yield "store.url", store_path(settings.store.url, home.path)
     yield "the directory of your keys", keys_directory()

@@ -86,8 +86,8 @@ def _merged(sources: Iterable[SettingsLayer]) -> dict[str, object]:
 def _anchored(settings: Settings, file: Path) -> Settings:
     """The settings with every path made absolute, as child processes have another current directory.
 
-    The files of rewards.judges and of `values` are relative to the settings' own file, all others to the current
-    directory.
+    The files of rewards.judges, of `values` and of `tools` are relative to the settings' own file, all others to the
+    current directory.
     """
 
     def at(named: str) -> str:
@@ -110,6 +110,8 @@ def _anchored(settings: Settings, file: Path) -> Settings:
             for name, judge in settings.rewards.judges.items()
         }
         changed["rewards"] = settings.rewards.model_copy(update={"judges": judges})
+    if settings.tools.files:
+        changed["tools"] = settings.tools.model_copy(update={"files": tuple(map(at, settings.tools.files))})
     if settings.values.file is not None:
         changed["values"] = settings.values.model_copy(update={"file": at(settings.values.file)})
     return settings.model_copy(update=changed)

@@ -1,8 +1,9 @@
 """The agent's cycle: think, ground, decide, act, reflect; each step is an event that the bus stores before the next.
 
 The intent (`action.decided`) is stored before anything is run, the outcome after. So after a crash the stream shows how
-far the cycle came: after a thought without a decision, the agent decides; an intent without an outcome gets the outcome
-`unknown` and is never run again. Cycle numbers have no gaps, and no id has two contents.
+far the cycle came: after a thought without a decision, the agent decides; an act that waits for an approval
+(`act.asked`) waits on; an intent without an outcome gets the outcome `unknown` and is never run again. Cycle numbers
+have no gaps, and no id has two contents.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -20,6 +21,8 @@ import structlog
 from conch.bus import ReceivedEvent
 from conch.config import BudgetSettings, MindSettings
 from conch.cycle.act import ActionResult, act, cut_short, only_reads, runs, taken
+from conch.cycle.approvals.answer import DecidedFields, guard_of, reply_fields, short_id, waiting_act
+from conch.cycle.approvals.wait import ApprovalWait
 from conch.cycle.budget.keeper import BudgetedMind, BudgetKeeper
 from conch.cycle.context import AgentContext
 from conch.cycle.control import AgentReport, Control, StoppedError
@@ -47,8 +50,11 @@ from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.text import cut
-from conch.tools import CheckResult, ToolContext, Workspace
+from conch.tools import CheckResult, ToolContext, ToolPolicy, Workspace
 from conch_schemas import (
+    ActApproved,
+    ActAsked,
+    ActDenied,
     ActionDecided,
     ActionTaken,
     ContextUse,
@@ -75,6 +81,8 @@ T = TypeVar("T")
 
 EXPERIENCE = f".{ExperienceRecorded.TYPE}"
 """Suffix of the subject of an experience."""
+DECISIONS = (f".{ActApproved.TYPE}", f".{ActDenied.TYPE}")
+"""Suffixes of the subjects of decisions on acts that wait for an approval."""
 PROMPT_BYTES = 64 * 1024
 """Most bytes of the mind's messages that the decision event holds."""
 STATUS_MESSAGES, STATUS_TEXT = 20, 200
@@ -113,6 +121,8 @@ class Agent:
         self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
         self.people_inbox: Inbox = Inbox(self._facts, recovered)
+        self._tool_policy = ToolPolicy(settings.tools.policy, agent_context.workspace)
+        self._approval = ApprovalWait(control, self.people_inbox, recovered)
         self._cycle_schedule = cycle_schedule or Schedule(settings.cycle.interval, None)
 
     async def run(self, until: int | None) -> None:
@@ -143,6 +153,8 @@ class Agent:
         agent has its name."""
         if not arrived.subject.endswith(EXPERIENCE):
             self._facts.heard(arrived)
+            if arrived.subject.endswith(DECISIONS):
+                self.control.look_again()
         elif arrived.is_event:
             assert isinstance(arrived.event, ExperienceRecorded)
             self._at.memory = remember(self.memory, arrived.event)
@@ -185,6 +197,13 @@ class Agent:
         if question is not None and question.is_long:
             tokens = question.progress.tokens
             report["asks"] = {"phase": question.phase, "seconds": question.seconds, "tokens": tokens}
+        if (asked := waiting_act(memory)) is not None:
+            report["approval"] = {
+                "id": short_id(asked),
+                "act": asked.action.skill,
+                "until": asked.until.isoformat(),
+                "why": asked.why,
+            }
         return report
 
     def limit(self, settings: BudgetSettings) -> None:
@@ -314,52 +333,74 @@ class Agent:
         )
 
     async def _decide(self, number: int) -> None:
-        """Ask the mind what to do; if that can be done at once, store the intent and act."""
+        """Ask the mind what to do; if that can be done at once, store the intent and act. What needs a person's
+        approval waits for it."""
         decision: DecisionResult
         decision, observation = await self._asked(
             number, lambda mind, system, situation, limits: decide(mind, system, situation, self._registry, limits)
         )
-        guard = self._agent_context.values.guard(decision.action)
-        slots = self._agent_context.reading_slots if only_reads(decision.action) else self._agent_context.tool_slots
-        async with self._turn(slots, needed=runs(decision.action, guard)):
-            await self._intend(number, decision, guard)
-            result = await self._act(observation)
-        await self._taken(number, result, dict(observation.situation.needs))
-
-    async def _intend(self, number: int, decision: DecisionResult, guard: str | None) -> None:
-        reply, raw = decision.completion, cut(decision.completion.text)
-        await self._facts.publish(
-            self._facts.of_cycle(
-                ActionDecided,
-                number,
-                messages=_cut_messages(decision.messages),
-                raw=raw.text,
-                raw_length=raw.length,
-                raw_sha256=raw.sha256,
-                action=decision.action,
-                constrained=reply.constrained,
-                guard=guard,
-                usage=reply.usage,
-                model=reply.model,
-                finish_reason=reply.finish_reason,
-                ms=reply.ms,
-                decoding=decision.decoding,
-                cost=self._cost(reply.cost),
+        reply, message, needs = self._reply(decision), observation.message, dict(observation.situation.needs)
+        guard, ruling = self._agent_context.values.guard(decision.action), self._tool_policy.ruling(decision.action)
+        if guard is None and ruling.do == "ask":
+            limit = timedelta(seconds=self._agent_context.settings.tools.approval_timeout)
+            until, id = datetime.now(UTC) + limit, message[0] if message is not None else None
+            await self._facts.publish(
+                self._facts.of_cycle(ActAsked, number, why=ruling.why, until=until, message=id, **reply)
             )
-        )
+            await self._decide_asked(number, message, needs)
+            return
+        await self._carry_out(number, reply, guard or ruling.why or None, message, needs)
 
-    async def _act(self, observation: Observation) -> ActionResult:
-        decided = self.memory.decided
-        assert decided is not None
-        return await act(
-            decided.action,
-            decided.guard,
-            toolbox=self._agent_context.toolbox,
-            context=self._agent_context.context(observation.message),
-            goals=self.memory.goals.values(),
-            baseline=self._baseline,
-            meter=self._agent_context.meter,
-        )
+    async def _decide_asked(self, number: int, message: tuple[str, str] | None, needs: dict[str, float]) -> None:
+        """Wait for a person's decision on the act; then store the intent, under the policy that decided it, and act.
+        Raises StoppedError when told to stop meanwhile."""
+        answer, asked = await self._approval.answer(), self.memory.asked
+        assert asked is not None
+        await self._carry_out(number, reply_fields(asked), guard_of(answer), message, needs, policy=asked.policy)
+
+    async def _carry_out(
+        self,
+        number: int,
+        reply: DecidedFields,
+        guard: str | None,
+        message: tuple[str, str] | None,
+        needs: dict[str, float],
+        *,
+        policy: str | None = None,
+    ) -> None:
+        """Store the intent and act. `guard`: why it is blocked."""
+        action = reply["action"]
+        slots = self._agent_context.reading_slots if only_reads(action) else self._agent_context.tool_slots
+        async with self._turn(slots, needed=runs(action, guard)):
+            await self._facts.publish(self._facts.of_cycle(ActionDecided, number, policy=policy, guard=guard, **reply))
+            result = await act(
+                action,
+                guard,
+                toolbox=self._agent_context.toolbox,
+                context=self._agent_context.context(message),
+                goals=self.memory.goals.values(),
+                baseline=self._baseline,
+                meter=self._agent_context.meter,
+            )
+        await self._taken(number, result, needs)
+
+    def _reply(self, decision: DecisionResult) -> DecidedFields:
+        """The fields of an event about a decision."""
+        reply, raw = decision.completion, cut(decision.completion.text)
+        return {
+            "messages": _cut_messages(decision.messages),
+            "raw": raw.text,
+            "raw_length": raw.length,
+            "raw_sha256": raw.sha256,
+            "action": decision.action,
+            "constrained": reply.constrained,
+            "usage": reply.usage,
+            "model": reply.model,
+            "finish_reason": reply.finish_reason,
+            "ms": reply.ms,
+            "decoding": decision.decoding,
+            "cost": self._cost(reply.cost),
+        }
 
     async def _taken(self, number: int, result: ActionResult, needs: dict[str, float]) -> None:
         decided = self.memory.decided
@@ -447,6 +488,10 @@ class Agent:
         elif memory.decided is not None:
             result = cut_short(memory.decided.action, memory.decided.guard)
             await self._taken(number, result, self._observer.needs(memory))
+        elif memory.asked is not None:
+            await self._measure_goals()
+            answers = ((one.id, one.text) for one in memory.waiting if one.id == memory.asked.message)
+            await self._decide_asked(number, next(answers, None), self._observer.needs(memory))
         else:
             await self._measure_goals()
             if memory.grounded is None:

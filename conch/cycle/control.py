@@ -46,6 +46,19 @@ class BudgetReport(TypedDict):
     """Used within the window, reservations included."""
 
 
+class ApprovalReport(TypedDict):
+    """An act that waits for a person's approval, in its agent's report."""
+
+    id: str
+    """By which `conch approve` names it."""
+    act: str
+    """Tool and operation."""
+    until: str
+    """When it is denied, ISO 8601, UTC."""
+    why: str
+    """The rule that asks, in a sentence."""
+
+
 class AgentReport(TypedDict):
     """What an agent replies about its state; the figures of its memory are left out where it has not begun."""
 
@@ -73,13 +86,15 @@ class AgentReport(TypedDict):
     """Kind and model of the mind that decides: of several, of the one that replied last."""
     asks: NotRequired[OpenQuestionReport]
     """The open question to its mind; left out before it has been open for 2 s."""
+    approval: NotRequired[ApprovalReport]
+    """The act that waits for a person's approval; left out where none does."""
 
 
 class Control:
     """Pause, resume and stop of one agent. `report` is called with every change of state, as (state, sentence).
 
     The state is the first of these that holds: ended; stopping; the latest trouble (bus, mind, budget, failed); paused;
-    running.
+    approval; running.
     """
 
     def __init__(self, report: Callable[[str, str], None], *, batch: bool = False) -> None:
@@ -91,6 +106,7 @@ class Control:
         self._ended = False
         self.state, self.why = "starting", ""
         self._troubles: dict[str, str] = {}
+        self._asks = ""
         self._changed, self._stopped = asyncio.Event(), asyncio.Event()
         self._end = Interrupt()
 
@@ -114,8 +130,17 @@ class Control:
         if self._troubles.pop(state, None) is not None:
             self._say()
 
+    def asks(self, why: str) -> None:
+        """Report that the agent waits for a person's approval of an act; with an empty text, that it does not."""
+        self._asks = why
+        self._say()
+
+    def look_again(self) -> None:
+        """Wake an agent that waits in `change`: a person's decision has come."""
+        self._changed.set()
+
     def pause(self) -> None:
-        """Wait before the next cycle."""
+        """Wait before the next cycle; an act that waits for an approval waits for the resume, too."""
         self.paused = True
         self._say()
 
@@ -147,7 +172,7 @@ class Control:
                 await self._stopped.wait()
 
     async def change(self, seconds: float | None = None) -> None:
-        """Wait for a resume or a stop, at most `seconds`. Returns at once when it was stopped before."""
+        """Wait for a resume, a stop or `look_again`, at most `seconds`. Returns at once when it was stopped before."""
         self._changed.clear()
         if not self.stopping:
             with contextlib.suppress(TimeoutError):
@@ -167,4 +192,6 @@ class Control:
             return "stopping", "by request"
         if self._troubles:
             return next(reversed(self._troubles.items()))
-        return ("paused", "by request") if self.paused else ("running", "")
+        if self.paused:
+            return "paused", "by request"
+        return ("approval", self._asks) if self._asks else ("running", "")

@@ -1,17 +1,29 @@
-"""Messages, goals and pauses from people, published as events of no cycle."""
+"""Messages, goals, pauses and approvals from people, published as events."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
+from conch.cycle.approvals.answer import Said, answer_to, timed_out, waiting_act
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.state.memory import MOST_WAITING, AgentMemory
 from conch.cycle.state.recover import RecoveredAgent
 from conch.errors import UsageError
 from conch.text import cut, well_formed
-from conch_schemas import AgentPaused, AgentResumed, Goal, GoalDropped, GoalSet, MessageReceived
+from conch_schemas import (
+    ActApproved,
+    ActAsked,
+    ActDenied,
+    AgentPaused,
+    AgentResumed,
+    Goal,
+    GoalDropped,
+    GoalSet,
+    MessageReceived,
+)
 
 MESSAGE_BYTES = 64 * 1024
 """Most bytes of a message, encoded; of a longer one head and tail are kept."""
@@ -68,6 +80,20 @@ class Inbox:
             if goal not in self._memory.goals:
                 raise UsageError(f"there is no active goal {goal[:60]!r}: conch goal list shows them")
             await self._facts.publish(self._facts.outside(GoalDropped, goal, goal=goal, why=well_formed(why)[:500]))
+
+    async def decide(self, named: str, said: Said, why: str) -> ActApproved | ActDenied:
+        """Publish a person's decision on the act that waits under this id. Raises UsageError where none waits, one that
+        was decided on before among them, and after its time-out."""
+        async with self._turn:
+            answer = answer_to(self._memory, self._facts.agent, named, said, why, datetime.now(UTC))
+            await self._facts.publish(answer)
+        return answer
+
+    async def time_out(self, asked: ActAsked) -> None:
+        """Publish that the act is denied, unless a decision has come."""
+        async with self._turn:
+            if waiting_act(self._memory) is not None:
+                await self._facts.publish(timed_out(asked))
 
     async def wait_or_go_on(self, kind: type[AgentPaused | AgentResumed]) -> None:
         """Publish that a person paused the agent, or let it go on."""

@@ -18,6 +18,13 @@ from .messages import ConsumerReport as ConsumerReport
 from .messages import ConsumerWaits as ConsumerWaits
 from .messages import PageServed as PageServed
 from .messages import PluginMetricsReported as PluginMetricsReported
+from .namespace import exit_status as exit_status
+from .namespace import own_namespace as own_namespace
+from .namespace import why_none as why_none
+from .plugin_code import module_of as module_of
+from .plugin_code import text_of as text_of
+from .plugin_process import PluginProcess as PluginProcess
+from .plugin_process import WorkerGoneError as WorkerGoneError
 from .rule_messages import RuleAnswer as RuleAnswer
 from .rule_messages import RuleAnswered as RuleAnswered
 from .rule_messages import RuleFailed as RuleFailed
@@ -38,3 +45,10 @@ from .supervisor import keep_asking as keep_asking
 from .supervisor import keep_server as keep_server
 from .supervisor import served as served
 from .supervisor import start_server as start_server
+from .tool_messages import ToolAnswered as ToolAnswered
+from .tool_messages import ToolCall as ToolCall
+from .tool_messages import ToolFileTask as ToolFileTask
+from .tool_messages import ToolHostAnswer as ToolHostAnswer
+from .tool_messages import ToolsFailed as ToolsFailed
+from .tool_messages import ToolsLoaded as ToolsLoaded
+from .tool_messages import decode_tool_answer as decode_tool_answer

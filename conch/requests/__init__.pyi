@@ -1,5 +1,8 @@
-"""What people do to an agent from outside: tell it something, give it goals, score what it did, settle its letters."""
+"""What people do to an agent from outside: tell it something, give it goals, score what it did, decide on
+its acts, settle its letters."""
 
+from .approvals import decide_act as decide_act
+from .approvals import waiting_acts as waiting_acts
 from .ask import ask as ask
 from .ask import ask_all as ask_all
 from .ask import handed_over as handed_over

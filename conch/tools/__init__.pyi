@@ -18,6 +18,11 @@ from .installed import load_tools as load_tools
 from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
 from .notes import Notes as Notes
+from .own.host import ToolFile as ToolFile
+from .own.host import open_files as open_files
+from .policy import ALLOWED as ALLOWED
+from .policy import Ruling as Ruling
+from .policy import ToolPolicy as ToolPolicy
 from .toolbox import Toolbox as Toolbox
 from .workspace import MissingError as MissingError
 from .workspace import Workspace as Workspace

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pydantic import JsonValue
 
 from conch.actions import Registry
-from conch.errors import ConchError
+from conch.errors import ConchError, ContractError
 from conch.masking import Masker
 from conch.text import cut, safe_text
 from conch.tools.declare import Tool, ToolContext, ToolResult
@@ -34,6 +34,14 @@ class Toolbox:
         self._tools = {tool.spec.name: tool for tool in listed}
         self.registry = Registry(tool.spec for tool in listed)
         """Signatures of the tools for the parser, the prompt and the constraints."""
+
+    def add(self, tool: Tool) -> None:
+        """One tool more. Raises ContractError where there is one of its name, or its name or effects cannot be; call it
+        before an agent is made with this toolbox."""
+        if tool.spec.name in self._tools:
+            raise ContractError(f"there are two tools {tool.spec.name}: give one of them another name")
+        self.registry = Registry((*self.registry, tool.spec))
+        self._tools[tool.spec.name] = tool
 
     async def run(self, action: Action, context: ToolContext) -> Outcome:
         """Execute `action`. Raises only if cancelled, which ends what was begun.

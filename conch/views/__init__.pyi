@@ -3,6 +3,10 @@
 from . import checks as checks
 from .agents import AgentRow as AgentRow
 from .agents import Agents as Agents
+from .approvals import Approvals as Approvals
+from .approvals import Decided as Decided
+from .approvals import WaitingAct as WaitingAct
+from .approvals import approvals_shown as approvals_shown
 from .base import View as View
 from .bus import BusInfo as BusInfo
 from .bus import survey as survey

@@ -217,7 +217,7 @@ def workspace(of: Home, settings: Settings) -> DoctorFinding:
 
 def rules() -> DoctorFinding:
     """Whether what a rule starts and signals can be held to itself."""
-    from conch.consumer.plugins import why_none
+    from conch.processes import why_none
 
     if (why := why_none()) is None:
         return DoctorFinding("rules", "ok", "bubblewrap works: a rule sees and signals only its own processes")

@@ -20,6 +20,8 @@ from conch.witness import (
     unsealed_scores,
 )
 from conch_schemas import (
+    ActApproved,
+    ActDenied,
     ActionTaken,
     AgentPaused,
     AgentResumed,
@@ -54,6 +56,8 @@ SEALED_KINDS: tuple[type[Event], ...] = (
     GoalDropped,
     AgentPaused,
     AgentResumed,
+    ActApproved,
+    ActDenied,
 )
 """The events that marks seal whole."""
 

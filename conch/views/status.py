@@ -115,6 +115,19 @@ class StatusBudget(View):
     """Used within the window, reservations included."""
 
 
+class StatusApproval(View):
+    """An act that waits for a person's approval."""
+
+    id: str
+    """By which `conch approve` names it."""
+    act: str
+    """Tool and operation."""
+    until: str
+    """When it is denied, ISO 8601, UTC."""
+    why: str
+    """The rule that asks, in a sentence."""
+
+
 class AgentStatus(View):
     """The state of an agent. For an agent that is not running, and for one among several, fields are left out of the
     JSON."""
@@ -145,6 +158,8 @@ class AgentStatus(View):
     """Kind and model of the mind that decides: of several, of the one that replied last."""
     asks: StatusQuestion | None = None
     """The question that it waits for; left out before it has been open for 2 s."""
+    approval: StatusApproval | None = None
+    """The act that waits for a person's approval; left out where none does."""
     last_cycle: int | None = None
     """From the store, like `mean`; left out without one."""
     mean: float | None = None

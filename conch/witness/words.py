@@ -7,6 +7,8 @@ from typing import Final, Literal, NamedTuple
 
 from conch_schemas import (
     BUILTIN_SCORER,
+    ActApproved,
+    ActDenied,
     ActionTaken,
     AgentPaused,
     AgentResumed,
@@ -26,8 +28,18 @@ from conch_schemas import (
 
 Scored = RewardAssigned | NeedsChanged | NoveltyMeasured
 """The events that bring scores."""
-Outside = MessageReceived | MessageSent | GoalSet | GoalReached | GoalDropped | AgentPaused | AgentResumed
-"""What people and the agent say, set and end."""
+Outside = (
+    MessageReceived
+    | MessageSent
+    | GoalSet
+    | GoalReached
+    | GoalDropped
+    | AgentPaused
+    | AgentResumed
+    | ActApproved
+    | ActDenied
+)
+"""What people and the agent say, set, end and decide on."""
 Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside
 """The events that get a mark."""
 
@@ -39,7 +51,7 @@ class MarkText(NamedTuple):
     """The text fields of a mark."""
 
     origin: str
-    domain: Literal["action", "score", "alarm", "message", "goal", "pause"]
+    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval"]
     stimulus: str
     response: str
     reasoning: str
@@ -55,7 +67,8 @@ def score_sets(fact: Scored) -> tuple[Score, ...]:
 
 
 def words_for(fact: Witnessed) -> MarkText | None:
-    """The text of the mark for `fact`; None for an event without a score (a need that no act changed)."""
+    """The text of the mark for `fact`; None for an event without a score (a need that no act changed), and for a denial
+    that no person made."""
     match fact:
         case ActionTaken():
             return _act(fact)
@@ -71,6 +84,8 @@ def words_for(fact: Witnessed) -> MarkText | None:
             return _message(fact)
         case GoalSet() | GoalReached() | GoalDropped():
             return _goal(fact)
+        case ActApproved() | ActDenied():
+            return _approval(fact)
     paused = isinstance(fact, AgentPaused)
     response = "The agent was paused." if paused else "The agent was resumed."
     return MarkText("user", "pause", "", response, "A person asked for it.", "fact")
@@ -165,6 +180,14 @@ def _goal(event: GoalSet | GoalReached | GoalDropped) -> MarkText:
             return MarkText(event.agent, "goal", f"goal {_short(event.goal)}", said, why, "check", (event.goal,))
     why = _short(event.why) or "No reason was given."
     return MarkText(event.agent, "goal", f"goal {_short(event.goal)}", "dropped", why, "fact", (event.goal,))
+
+
+def _approval(event: ActApproved | ActDenied) -> MarkText | None:
+    if event.by != "user":
+        return None
+    said = "approved" if isinstance(event, ActApproved) else "denied"
+    why = _short(event.why) or "No reason was given."
+    return MarkText(event.by, "approval", f"action {event.action_id}", f"The act was {said}.", why, "judgement")
 
 
 def _value(score: Score | ScoredPart) -> str:

@@ -14,8 +14,16 @@ from conch_schemas.action import (
     Usage,
 )
 from conch_schemas.alarm import AlarmKind, AlarmRaised
+from conch_schemas.approval import ActApproved, ActAsked, ActDenied
 from conch_schemas.budget import BudgetReached, BudgetReserved
-from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
+from conch_schemas.cycle import (
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    PolicySet,
+    ThoughtFormed,
+    ThoughtGrounded,
+)
 from conch_schemas.decoding import Constraint, Decoding
 from conch_schemas.effect import ChangedLines, CheckRun, ContextUse, EffectKind, Information, MeasuredEffect
 from conch_schemas.envelope import (
@@ -70,6 +78,9 @@ __all__ = [
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
     "STREAM_SUBJECTS",
+    "ActApproved",
+    "ActAsked",
+    "ActDenied",
     "Action",
     "ActionDecided",
     "ActionTaken",

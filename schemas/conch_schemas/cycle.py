@@ -64,11 +64,9 @@ class ThoughtGrounded(Event):
         return sum(claim.verdict == verdict for claim in self.claims)
 
 
-class ActionDecided(Event):
-    """The intent to act. Stored before anything is run."""
+class DecidedReply(Event):
+    """What an event says of a decision: the question to the mind, its reply, the action that was read from it."""
 
-    TYPE: ClassVar = "action.decided"
-    type: Literal["conch.v1.action.decided"] = "conch.v1.action.decided"
     messages: tuple[PromptMessage, ...]
     """The mind's prompt, without the system prompt (the policy event has that one)."""
     raw: str
@@ -78,8 +76,6 @@ class ActionDecided(Event):
     action: Action
     constrained: bool = False
     """Whether the decoding was held to a constraint: a grammar, a JSON schema or a call of a tool."""
-    guard: str | None = None
-    """Why a guardrail blocks it; None: allowed."""
     usage: Usage = Usage()
     model: str
     finish_reason: str
@@ -88,6 +84,15 @@ class ActionDecided(Event):
     """How the reply was decoded; None: recorded by a version that did not say it."""
     cost: Cost | None = None
     """Price of the tokens; None: not known, as tokens were not counted or there is no price."""
+
+
+class ActionDecided(DecidedReply):
+    """The intent to act. Stored before anything is run."""
+
+    TYPE: ClassVar = "action.decided"
+    type: Literal["conch.v1.action.decided"] = "conch.v1.action.decided"
+    guard: str | None = None
+    """Why it is blocked, by a guardrail, by `tools.policy` or as it was not approved; None: allowed."""
 
 
 class ActionTaken(Event):

@@ -11,6 +11,7 @@ import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from conch_schemas.alarm import AlarmRaised
+from conch_schemas.approval import ActApproved, ActAsked, ActDenied
 from conch_schemas.budget import BudgetReached, BudgetReserved
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
 from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
@@ -31,6 +32,9 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
+    ActAsked,
+    ActApproved,
+    ActDenied,
     ActionDecided,
     ActionTaken,
     CycleReflected,
@@ -60,6 +64,9 @@ AnyEvent = Annotated[
     PolicySet
     | ThoughtFormed
     | ThoughtGrounded
+    | ActAsked
+    | ActApproved
+    | ActDenied
     | ActionDecided
     | ActionTaken
     | CycleReflected

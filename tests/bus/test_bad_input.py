@@ -27,6 +27,8 @@ from conch.rewards import weight_set, weights_version
 from conch_schemas import (
     EVENTS,
     MAX_EVENT_BYTES,
+    ActApproved,
+    ActDenied,
     ActionTaken,
     AgentPaused,
     AgentResumed,
@@ -67,6 +69,7 @@ READS: dict[str, tuple[type[Event], ...]] = {
     "witness": (
         *(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, ExperienceRecorded, AlarmRaised, PolicySet),
         *(MessageReceived, MessageSent, GoalSet, GoalReached, GoalDropped, AgentPaused, AgentResumed),
+        *(ActApproved, ActDenied),
     ),
     "store": FACTS,
     "watch": (ExperienceRecorded,),

@@ -44,6 +44,7 @@ IN_A_RUN = (
     "dlq list",
     "dlq show {letter}",
     "goal list",
+    "approve list",
     "goal add x --file a.txt",
     "goal drop {goal}",
     "tell hello",

@@ -54,6 +54,7 @@ def refuse(place: Path, settings: Mapping[str, Any], *rules: str, config: Path |
         "rewards.judges.tone.rubric",
         "store.url",
         "the rules file",
+        "the tools file",
         "the configuration file",
     ],
 )
@@ -69,6 +70,8 @@ def test_a_file_that_the_agent_may_change_is_refused(place: Path, setting: str, 
         settings["values"]["key"] = KEY
     if setting == "bus.tls.key":
         settings["bus"]["tls"]["certificate"] = str(place / "beside" / "file")
+    if setting == "the tools file":
+        settings = {"tools": {"files": [str(named)]}}
     rules = [str(named)] if setting == "the rules file" else []
     config = named if setting == "the configuration file" else None
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from conch.consumer.plugins import namespace
 from conch.consumer.plugins.rule_process import RuleWorker
+from conch.processes import namespace
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.rules import RuleInfo
 

@@ -15,8 +15,9 @@ import pytest
 import structlog
 
 from conch.bus import MemoryBus
-from conch.consumer.plugins.namespace import why_none
-from conch.consumer.plugins.rule_process import HEARD, RuleWorker, rule_consumer
+from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
+from conch.processes import PluginProcess, why_none
+from conch.processes.plugin_process import HEARD
 from conch.rules import RuleInfo
 from conch_schemas import Cut, Outcome, RewardAssigned, Score
 
@@ -181,7 +182,7 @@ async def test_what_it_started_ends_with_it(
     """A child in a session of its own that holds the pipes, an orphan, a program: all are ended, and the end of the
     process is seen though they held its line open; with a namespace of its own and without."""
     if not alone:
-        monkeypatch.setattr(sys.modules[RuleWorker.__module__], "own_namespace", lambda: None)
+        monkeypatch.setattr(sys.modules[PluginProcess.__module__], "own_namespace", lambda: None)
     elif why_none() is not None:
         pytest.skip(f"no process can have a namespace of its own here: {why_none()}")
     monkeypatch.setenv("STARTED_BY", str(tmp_path))

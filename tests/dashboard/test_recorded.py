@@ -28,6 +28,7 @@ ASKED = (
     "/needs",
     "/needs/history?limit=2",
     "/goals",
+    "/approvals",
     "/marks?limit=2",
     "/marks/verify",
     "/consumers",

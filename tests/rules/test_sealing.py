@@ -29,6 +29,8 @@ from conch.witness import (
 from conch.witness.chain import PENDING
 from conch.witness.facts import verdict_fact
 from conch_schemas import (
+    ActApproved,
+    ActDenied,
     ActionTaken,
     AgentPaused,
     AgentResumed,
@@ -249,8 +251,8 @@ def test_any_scores_are_found_as_they_were_sealed(act: Act, values: list[float],
     assert all(mark_hash(Mark.model_validate_json(mark.model_dump_json())) == mark.hash for mark in marks)
 
 
-def test_messages_goals_and_pauses_have_marks() -> None:
-    """Each says who and what in words, and seals its event; a repeated one makes no second mark."""
+def test_messages_goals_pauses_and_approvals_have_marks() -> None:
+    """Each says who and what in words, and seals its event; a repeated one, and a denial of no person, make none."""
     facts = [
         outside(MessageReceived, "m1", text="Hello", sender="ada"),
         outside(MessageSent, "m2", text="Hello, ada", answers="m1"),
@@ -259,9 +261,12 @@ def test_messages_goals_and_pauses_have_marks() -> None:
         outside(GoalDropped, "g3", goal="h", why="too hard"),
         outside(AgentPaused, "p1"),
         outside(AgentResumed, "p2"),
+        outside(ActApproved, "a1", action_id="act-1", why="It is safe."),
+        outside(ActDenied, "a2", action_id="act-2"),
     ]
+    late = outside(ActDenied, "a3", action_id="act-3", by="timeout", why="no person approved it within 600 s")
 
-    _, marks = sealed(*facts, *facts)
+    _, marks = sealed(*facts, late, *facts)
 
     assert [(mark.domain, mark.origin, mark.response) for mark in marks] == [
         ("message", "ada", "Hello"),
@@ -271,7 +276,12 @@ def test_messages_goals_and_pauses_have_marks() -> None:
         ("goal", "echo", "dropped"),
         ("pause", "user", "The agent was paused."),
         ("pause", "user", "The agent was resumed."),
+        ("approval", "user", "The act was approved."),
+        ("approval", "user", "The act was denied."),
     ]
+    assert [(mark.action_id, mark.reasoning) for mark in marks[-2:]] == [
+        ("act-1", "It is safe."), ("act-2", "No reason was given.")
+    ]  # fmt: skip
     assert [mark.event for mark in marks] == [fact.id for fact in facts]
     assert all(is_event(wire_form(fact), mark.content) for fact, mark in zip(facts, marks, strict=True))
     assert verify(marks, []) == []

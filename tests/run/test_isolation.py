@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.consumer.plugins.namespace import why_none
+from conch.processes import why_none
 
 if TYPE_CHECKING:
     from tests.run.conftest import House

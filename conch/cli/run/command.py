@@ -49,6 +49,10 @@ def run(
         Parameter(consume_multiple=True, help="Python file of @rule and @consumer plug-ins; several, and repeatable."),
     ] = None,
     reload: Annotated[bool, Parameter(negative="", help="Take up changes of the --rules files while it runs.")] = False,
+    tools: Annotated[
+        list[Path] | None,
+        Parameter(consume_multiple=True, help="Python file of @tool functions, in place of tools.files; several."),
+    ] = None,
     without: Annotated[
         list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas; agent: no agent.")
     ] = None,
@@ -70,6 +74,7 @@ def run(
             "--mind": mind,
             "--script": script,
             "--seed": seed,
+            "--tools": tools,
         }
         refuse_of_agent([option for option, value in asked.items() if value is not None])
     if reload and not rules:
@@ -77,6 +82,7 @@ def run(
     settings = common.settings(
         of_agents(workspace, interval, processes, mind, script, seed)
         | {"ui": {"port": ui_port}, "metrics": {"port": metrics_port}}
+        | {"tools": {"files": [str(file.expanduser().absolute()) for file in tools] if tools else None}}
     )
     names = names_of(settings.agent, agents, settings.cycle.processes)
     launch(

@@ -18,8 +18,9 @@ from conch.cli.run.describe import set_aside
 from conch.cli.run.output import RunOutput
 from conch.cli.run.prepare import set_weights
 from conch.config import Settings
-from conch.consumer.plugins import ConsumerInfo, Discovery, look, reserved, text_of, together
+from conch.consumer.plugins import ConsumerInfo, Discovery, look, reserved, together
 from conch.errors import ConchError, ContractError
+from conch.processes import text_of
 from conch.rules import RuleInfo
 
 POLL_SECONDS = 0.25

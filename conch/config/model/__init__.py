@@ -24,6 +24,7 @@ from conch.config.model.curiosity import (
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
+from conch.config.model.policy import PolicyRule
 from conch.config.model.rewards import (
     BUILTIN_COMPONENTS,
     BUILTIN_WEIGHTS,
@@ -88,6 +89,7 @@ __all__ = [
     "NeedSettings",
     "NeedsSettings",
     "OneMindSettings",
+    "PolicyRule",
     "PriceSettings",
     "RewardSettings",
     "RewardWeightSettings",

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from conch.config.model.policy import ToolPolicyRules
 from conch.config.model.section import SettingsSection
 from conch.installed import entry_points_of
 
@@ -245,6 +246,12 @@ class ToolSettings(SettingsSection):
     """KiB of output that are read from a program; a program that writes more is killed."""
     file_mib: Annotated[int, Field(gt=0)] = 64
     """Largest file that a tool may write, in MiB."""
+    files: tuple[str, ...] = ()
+    """Python files of @tool functions, relative to conch.yaml; each file runs in a process of its own."""
+    policy: ToolPolicyRules = ()
+    """Rules, the first that fits decides: {tool: shell, do: ask}; by tool, operation and path. None fits: allowed."""
+    approval_timeout: Annotated[float, Field(gt=0, le=604_800)] = 600.0
+    """Seconds that an act waits for a person's approval until it is denied."""
 
 
 class ValuesSettings(SettingsSection):

@@ -13,6 +13,9 @@ from conch.bus import STORE_OWNER, memory_key, patterns_of, patterns_of_commands
 from conch.bus.jetstream import BUCKET_STREAM, STREAM, key_subject
 from conch.consumer.plugins.builtin import PAGE
 from conch_schemas import (
+    ActApproved,
+    ActAsked,
+    ActDenied,
     ActionDecided,
     ActionTaken,
     AgentPaused,
@@ -59,6 +62,9 @@ OF_AGENTS = (
     PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
+    ActAsked,
+    ActApproved,
+    ActDenied,
     ActionDecided,
     ActionTaken,
     CycleReflected,
@@ -76,9 +82,9 @@ OF_AGENTS = (
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
 to them."""
-OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
-"""The events that the command line publishes: weights, scores by people and of the past, and messages to agents while
-no run is in progress."""
+OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, ActApproved, ActDenied, WeightsSet, RewardAssigned)
+"""The events that the command line publishes: weights, scores by people and of the past, and messages to agents and
+decisions on their acts while no run is in progress."""
 _READ = (
     "INFO",
     f"STREAM.INFO.{STREAM}",

@@ -20,9 +20,7 @@ from .discover import look as look
 from .discover import looked_at as looked_at
 from .discover import row_of as row_of
 from .discover import rules_of as rules_of
-from .discover import text_of as text_of
 from .discover import together as together
-from .namespace import why_none as why_none
 from .reload import weighed as weighed
 from .replay_file import recorded_acts as recorded_acts
 from .rule_process import ANSWERED as ANSWERED

@@ -6,8 +6,6 @@ and the others run.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,12 +21,11 @@ from pydantic import PlainSerializer, PlainValidator
 from conch.config import Settings
 from conch.consumer.declare import Declared, setting, spec_of
 from conch.consumer.emitted import emitted
-from conch.consumer.plugins.namespace import exit_status, own_namespace
 from conch.consumer.services import Service, ServiceContext, ServiceDeclaration
 from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import ContractError, UsageError
-from conch.files import read_plain
 from conch.installed import TrialError, answer_of_trial, entry_points_of, error_words, tried
+from conch.processes import exit_status, module_of, own_namespace, text_of
 from conch.python_child import python_command
 from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import JsonObject
@@ -37,8 +34,6 @@ BUILTIN_GROUP = "conch.builtin"
 """Entry points of the consumers and services that come with Conch: a decorated function or class."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
-MOST_BYTES = 4 * 2**20
-"""Largest file of plug-ins, in bytes."""
 LOOK_SECONDS = 20.0
 LOOKERS = 4
 """Plug-ins that are loaded side by side: one that hangs delays no other."""
@@ -251,7 +246,7 @@ def load(origin: str, text: str | None = None) -> list[Declared]:
             raise ContractError(f"{len(points)} installed packages declare the entry point {origin}")
         thing = points[0].load()
     else:
-        thing = _module_of(Path(origin), text_of(origin) if text is None else text)
+        thing = module_of(Path(origin), text_of(origin) if text is None else text)
     return _declarations(thing)
 
 
@@ -262,30 +257,6 @@ def _declarations(thing: object) -> list[Declared]:
     if not specs:
         raise ContractError("it declares no @rule, no @consumer and no @service")
     return list(specs.values())
-
-
-def text_of(file: str) -> str:
-    """The text of a plug-in file. Raises OSError, and ContractError for what is no Python file."""
-    if not file.endswith(".py"):
-        raise ContractError("it is no Python file (its name must end in .py)")
-    return importlib.util.decode_source(read_plain(Path(file), MOST_BYTES))
-
-
-def _module_of(path: Path, text: str) -> ModuleType:
-    """The file as a module, imported once. Compiled code beside it is not used: its freshness is judged by seconds
-    only."""
-    name = f"conch_rules_{hashlib.sha256(f'{path}:{text}'.encode()).hexdigest()[:12]}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - a plug-in is code
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return sys.modules[name]
 
 
 def load_one(origin: str, name: str, text: str | None = None) -> Declared:

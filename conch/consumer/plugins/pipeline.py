@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from conch.consumer.plugins.rule_process import RuleWorker, WorkerGoneError
-from conch.processes import RuleFailed
+from conch.consumer.plugins.rule_process import RuleWorker
+from conch.processes import RuleFailed, WorkerGoneError
 from conch_schemas import ActionTaken, Score
 
 AHEAD, AHEAD_BYTES = 64, 2**20
@@ -66,8 +65,6 @@ class PipelinedRuleWorker(RuleWorker):
     def _send(self, action: ActionTaken) -> int:
         """Send the act; returns its size in bytes."""
         assert self._process is not None
-        assert self._process.stdin is not None
         lines = self._question(None, action)
-        with contextlib.suppress(OSError):  # it has ended: reading from it raises the reason
-            self._process.stdin.write(lines)
+        self._process.write(lines)
         return len(lines)

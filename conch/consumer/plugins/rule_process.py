@@ -10,36 +10,30 @@ every act, so that the process may die at any time and nothing is lost.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import os
-import signal
-import uuid
 from typing import Any
 
-import psutil
 from pydantic import BaseModel
 
-from conch.bus import die_with_parent
 from conch.consumer.follow import follow
-from conch.consumer.plugins.namespace import exit_status, own_namespace, why_none
 from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first, carried_by
 from conch.consumer.runtime.state import UnreadableStateError
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 from conch.log import get_logger
 from conch.processes import (
+    PluginProcess,
     RuleAnswer,
     RuleAnswered,
     RuleFailed,
     RuleInput,
     RuleStateUnreadable,
     RuleTask,
+    WorkerGoneError,
     decode_answer,
+    why_none,
 )
-from conch.python_child import DIRECTORY, environment, python_command
 from conch.rules import RuleInfo
-from conch.tasks import OwnedTasks
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
 
@@ -47,25 +41,12 @@ log = get_logger(__name__)
 
 START_SECONDS = 20.0
 """Time to import a rule's file: it does not count as the rule's."""
-LINE_LIMIT = 1024 * 1024
-"""Bytes of an answer: a state of 256 KiB with its quotes escaped has room."""
-DRAIN_BYTES, DRAIN_SECONDS = 64 * 1024, 0.05
-"""Bytes of a rule's output read at a time, and seconds between two reads: a rule that prints more waits, and only
-it."""
 WORDS = 500
 """Characters of an explanation that are kept."""
-HEARD = 50
-"""Pieces of what a rule's process prints that are logged; the rest is not."""
 AFRESH = 5
 """Times the rule's time that it has for an act that it answered before a crash, and did not answer now."""
 ANSWERED = ("scored", "not_applicable")
 """Statuses of an act that is in the rule's state."""
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
-ROUNDS = 3
-"""Rounds of ending processes: one that forks during a round leaves a child for the next."""
-_MARK = "RULE_PROCESS_OF_CONCH"
-"""Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
 
 
 def own_words(rule: RuleInfo) -> str:
@@ -79,11 +60,7 @@ class RuleWorker:
     def __init__(self, rule: RuleInfo, *, timeout: float, memory_mib: int) -> None:
         self._rule = self._next = rule
         self._timeout, self._memory_mib = timeout, memory_mib
-        self._process: asyncio.subprocess.Process | None = None
-        self._hearing = OwnedTasks()
-        self._mark = ""
-        self._walls: tuple[str, ...] | None = None
-        """The command that makes the process's own namespace; None: there is none."""
+        self._process: PluginProcess | None = None
         self._lock = asyncio.Lock()
 
     @property
@@ -175,28 +152,14 @@ class RuleWorker:
         return self._score("timeout", why=f"no value within {self._seconds:g} s")
 
     async def _start(self) -> None:
-        self._mark, self._walls = uuid.uuid4().hex, await asyncio.to_thread(own_namespace)
-        if self._walls is None:
-            log.warning("reward.rule_not_alone", rule=self._rule.name, why=why_none())
-        self._process = await asyncio.create_subprocess_exec(
-            *(self._walls or ()),
-            *python_command("conch.consumer.plugins.rule_worker"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**environment(), **dict.fromkeys(_ONE_THREAD, "1"), _MARK: self._mark},
-            cwd=DIRECTORY,
-            start_new_session=True,
-            limit=LINE_LIMIT,
-            preexec_fn=lambda: die_with_parent(signal.SIGKILL),
-        )
-        assert self._process.stderr is not None
-        self._hearing.start(self._hear(self._process.stderr), name=f"conch.{self._rule.name}.hear")
+        if (why := await asyncio.to_thread(why_none)) is not None:
+            log.warning("reward.rule_not_alone", rule=self._rule.name, why=why)
+        self._process = await PluginProcess.start("conch.consumer.plugins.rule_worker", "the rule", self._printed)
         one = self._rule
         task = RuleTask(origin=one.origin, name=one.name, text=one.text, memory_mib=self._memory_mib)
         try:
             async with asyncio.timeout(START_SECONDS):
-                await self._tell(task.encode())
+                await self._process.tell(task.encode())
                 answer = await self._answer()
         except TimeoutError:
             raise WorkerGoneError(f"its file was still being imported after {START_SECONDS:g} s") from None
@@ -204,7 +167,8 @@ class RuleWorker:
             raise WorkerGoneError(answer.error)
 
     async def _ask(self, before: BaseModel | None, action: ActionTaken) -> RuleAnswer:
-        await self._tell(self._question(before, action))
+        assert self._process is not None
+        await self._process.tell(self._question(before, action))
         return await self._answer_to(action)
 
     def _question(self, before: BaseModel | None, action: ActionTaken) -> bytes:
@@ -221,70 +185,25 @@ class RuleWorker:
             log.warning("reward.rule_spoke_out_of_turn", rule=self._rule.name)
         return answer
 
-    async def _tell(self, lines: bytes) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended: reading from it raises the reason
-            self._process.stdin.write(lines)
-            await self._process.stdin.drain()
-
     async def _answer(self) -> RuleAnswer:
         assert self._process is not None
-        assert self._process.stdout is not None
         try:
-            if line := await self._process.stdout.readline():
-                return decode_answer(line)
+            return decode_answer(await self._process.line())
         except (ContractError, ValueError):
             raise WorkerGoneError("its process wrote something else than a score") from None
-        status = exit_status(await self._process.wait())
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        raise WorkerGoneError(f"the rule ended its process ({how})")
 
-    async def _hear(self, printed: asyncio.StreamReader) -> None:
-        """Log the first of what the rule prints, and let the rest go, no faster than at a walk."""
-        heard = 0
-        while piece := await printed.read(DRAIN_BYTES):
-            if heard < HEARD:
-                heard += 1
-                said = safe_text(piece.decode(errors="replace"))[:500]
-                log.info("reward.rule_printed", rule=self._rule.name, said=said)
-            await asyncio.sleep(DRAIN_SECONDS)
+    def _printed(self, said: str) -> None:
+        log.info("reward.rule_printed", rule=self._rule.name, said=said)
 
     async def close(self) -> None:
         """End the process and all that it started. A second call does nothing."""
         process, self._process = self._process, None
-        self._hearing.cancel()
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        if self._walls is None:
-            await asyncio.to_thread(_end_marked, self._mark)
-        for number in range(3):
-            if (pipe := process._transport.get_pipe_transport(number)) is not None:  # type: ignore[attr-defined]
-                pipe.close()  # where another process still has it open, no EOF comes
-        await process.wait()
-
-
-def _end_marked(mark: str) -> None:
-    """End the processes that the rule's process started, in any session, and those left behind, where it has no
-    namespace of its own. A process that has emptied its environment is not found."""
-    for _ in range(ROUNDS):
-        processes = psutil.process_iter(["environ"])  # None: it has ended, or is not ours
-        found = [one for one in processes if (one.info["environ"] or {}).get(_MARK) == mark]
-        for one in found:
-            with contextlib.suppress(psutil.Error):
-                one.kill()
-        if not found:
-            return
+        if process is not None:
+            await process.close()
 
 
 class NotAsPublishedError(Exception):
     """A rule's answer is on the stream, and the rule no longer gives that answer: its state would lack the act."""
-
-
-class WorkerGoneError(Exception):
-    """The rule's process cannot be used any more; the message says why."""
 
 
 def rule_consumer(

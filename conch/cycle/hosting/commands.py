@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from conch.bus import Bus
 from conch.config import BudgetSettings
+from conch.cycle.approvals.answer import Said
 from conch.cycle.hosting.runner import AgentRunner
 from conch.cycle.state.sent import SentPrompt
 from conch.errors import BusError, ConchError, UsageError
@@ -44,6 +45,7 @@ class AgentCommands:
             "stop": self._stop,
             "say": self._say,
             "goal": self._goal,
+            "approve": self._approve,
             "status": self._status,
             "prompt": self._prompt,
         }
@@ -149,6 +151,14 @@ class AgentCommands:
         new = _goal(body["add"])
         await self._one.agent.people_inbox.set_goal(new, by="user")
         return {"goal": new.id}
+
+    async def _approve(self, body: JsonObject) -> JsonObject:
+        named = body.get("act")
+        if not isinstance(named, str) or not isinstance(body.get("deny", False), bool):
+            raise UsageError('a request to approve has "act", the act\'s id, and "deny", true or false')
+        said: Said = "deny" if body.get("deny") else "approve"
+        answer = await self._one.agent.people_inbox.decide(named, said, str(body.get("why", "")))
+        return {"act": answer.action_id, "decision": "approved" if said == "approve" else "denied"}
 
     async def _prompt(self, body: JsonObject) -> JsonObject:
         return {"prompt": SentPrompt.of(self._one.agent.next_prompt()).model_dump(mode="json")}

@@ -30,7 +30,17 @@ from conch.masking import Masker
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
-from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Toolbox, device_tools, load_tools
+from conch.tools import (
+    BUILTIN_TOOLS,
+    FilePool,
+    Notes,
+    Sandbox,
+    Toolbox,
+    ToolFile,
+    device_tools,
+    load_tools,
+    open_files,
+)
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
 
 if TYPE_CHECKING:
@@ -76,6 +86,7 @@ class AgentFactory:
         installed = load_tools(child.spec.tools) if child.spec.tools else ()
         tools = (*BUILTIN_TOOLS, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
         self._toolbox, self._sandbox = Toolbox(tools, self._masker), Sandbox(child.settings.tools)
+        self._tool_files = [ToolFile(file, child.settings.tools) for file in child.settings.tools.files]
         self._values = child.spec.values
         self._tool_slots, self._reading_slots = (
             asyncio.Semaphore(max(1, each * (os.cpu_count() or 1) // (1 + len(child.spec.others))))
@@ -100,10 +111,22 @@ class AgentFactory:
         }
 
     async def __aenter__(self) -> Self:
+        """Start what the tools of a person's own run in. Raises ConchError where one of them cannot be used."""
+        try:
+            for tool in await open_files(self._tool_files):
+                self._toolbox.add(tool)
+        except BaseException:
+            await self._close_tools()
+            raise
         return self
+
+    async def _close_tools(self) -> None:
+        for file in self._tool_files:
+            await file.close()
 
     async def __aexit__(self, *_: object) -> None:
         await self._tasks.close()
+        await self._close_tools()
         self._questions.close()
         async with self._made:
             for mind in self._minds.values():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,6 +18,9 @@ from conch.folds import MOST_LEAP
 from conch.minds import ActReward, Lesson, Purpose, RecentOutcome
 from conch.text import cut
 from conch_schemas import (
+    ActApproved,
+    ActAsked,
+    ActDenied,
     Action,
     ActionDecided,
     ActionTaken,
@@ -61,11 +66,14 @@ WAITING_BYTES = 512 * 1024
 """Bytes of all waiting messages at most, as JSON: the memory is written in one piece."""
 MOST_ANSWERED = 1000
 """Ids of answered messages that are kept, so that a message read twice is answered once."""
+MOST_SETTLED = 20
+"""Decisions on acts that are kept, so that a person who decides again is told which one counts."""
 
 CYCLE_KINDS: tuple[type[Event], ...] = (
     PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
+    ActAsked,
     ActionDecided,
     ActionTaken,
     CycleReflected,
@@ -76,7 +84,7 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
 )
 """The events that only the agent itself publishes."""
 
-TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived)
+TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived, ActApproved, ActDenied)
 """Events from people: the agent publishes them on request, other processes do while it does not run."""
 
 OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
@@ -160,13 +168,26 @@ class BroughtMaterial(_MemoryModel):
     """The first cycle after it came."""
 
 
+class SettledAct(_MemoryModel):
+    """An act that waited for an approval, with the decision that counts."""
+
+    action_id: str
+    said: Literal["approved", "denied"]
+    by: Literal["user", "timeout"]
+    time: datetime
+
+
 class AgentMemory(_MemoryModel):
     """An agent's memory. All of it but the goals is bounded."""
 
     next_cycle: int = 0
     thought: ThoughtFormed | None = None
-    """The open cycle's thought; the next four fields belong to that cycle too."""
+    """The open cycle's thought; the next six fields belong to that cycle too."""
     grounded: ThoughtGrounded | None = None
+    asked: ActAsked | None = Field(default=None, exclude_if=lambda asked: asked is None)
+    """The act that an approval is wanted for."""
+    answer: ActApproved | ActDenied | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    """The decision on it that counts."""
     decided: ActionDecided | None = None
     taken: ActionTaken | None = None
     step_told: bool = False
@@ -194,6 +215,8 @@ class AgentMemory(_MemoryModel):
     budget: BudgetLedger = Field(default=BudgetLedger(), exclude_if=lambda ledger: ledger == BudgetLedger())
     """What it used within the last day, for the limits of its budget."""
     policy: str | None = None
+    settled: tuple[SettledAct, ...] = Field(default=(), exclude_if=lambda settled: not settled)
+    """The last decisions on acts that waited for an approval, the newest last."""
 
     @property
     def next_piece(self) -> int:
@@ -202,8 +225,8 @@ class AgentMemory(_MemoryModel):
 
     @property
     def decisions(self) -> int:
-        """Number of decisions made."""
-        return self.next_cycle - (self.thought is not None and self.decided is None)
+        """Number of decisions made; an act that waits for an approval is one."""
+        return self.next_cycle - (self.thought is not None and self.decided is None and self.asked is None)
 
     def recall(self) -> tuple[RecentOutcome, ...]:
         """The last actions, in the form that prompts use."""
@@ -265,6 +288,10 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update=NOTHING_OPEN | begun | _spending(memory, event, "think"))
         case ThoughtGrounded() if _open(memory, event) and memory.grounded is None:
             return memory.model_copy(update={"grounded": event})
+        case ActAsked() if _open(memory, event) and memory.asked is None and memory.decided is None:
+            return memory.model_copy(update={"asked": event})
+        case ActApproved() | ActDenied() if _decides(memory, event):
+            return memory.model_copy(update={"answer": event, "settled": _settled(memory, event)})
         case ActionDecided() if _open(memory, event) and memory.decided is None:
             return memory.model_copy(update={"decided": event} | _spending(memory, event, "decide"))
         case ActionTaken() if _open(memory, event) and memory.taken is None:
@@ -329,6 +356,8 @@ def step_id(act: ActionTaken) -> str:
 NOTHING_OPEN: dict[str, object] = {
     "thought": None,
     "grounded": None,
+    "asked": None,
+    "answer": None,
     "decided": None,
     "taken": None,
     "step_told": False,
@@ -347,6 +376,20 @@ def _comes_next(memory: AgentMemory, cycle: int) -> bool:
 
 def _open(memory: AgentMemory, event: Event) -> bool:
     return memory.thought is not None and memory.thought.cycle == event.cycle
+
+
+def _decides(memory: AgentMemory, event: ActApproved | ActDenied) -> bool:
+    """Whether this decision counts: the first one on the act that waits; an approval within the act's time."""
+    asked = memory.asked
+    if asked is None or memory.decided is not None or memory.answer is not None or event.action_id != asked.action_id:
+        return False
+    return isinstance(event, ActDenied) or event.time <= asked.until
+
+
+def _settled(memory: AgentMemory, event: ActApproved | ActDenied) -> tuple[SettledAct, ...]:
+    said: Literal["approved", "denied"] = "approved" if isinstance(event, ActApproved) else "denied"
+    settled = SettledAct(action_id=str(event.action_id), said=said, by=event.by, time=event.time)
+    return (*memory.settled, settled)[-MOST_SETTLED:]
 
 
 def _spending(

@@ -1,4 +1,4 @@
-"""The witness consumer: reads acts, their scores and totals, alarms, messages, goals and pauses, publishes
+"""The witness consumer: reads acts, their scores and totals, alarms, messages, goals, pauses and approvals, publishes
 `mark.witnessed`."""
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from conch.consumer import envelope_after
 from conch.folds import made_of
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal, under
 from conch_schemas import (
+    ActApproved,
+    ActDenied,
     ActionTaken,
     AgentPaused,
     AgentResumed,
@@ -45,6 +47,8 @@ LINGER = 0.03
     GoalDropped,
     AgentPaused,
     AgentResumed,
+    ActApproved,
+    ActDenied,
     PolicySet,
     name=CONSUMER,
     version=VERSION,
@@ -53,7 +57,8 @@ LINGER = 0.03
     emits=[MarkWitnessed],
 )
 def witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
-    """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal and pause."""
+    """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal, pause and person's
+    decision on an act."""
     if isinstance(fact, PolicySet):
         return under(state, fact), None
     state, mark = seal(state, fact)

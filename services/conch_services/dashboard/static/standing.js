@@ -19,7 +19,7 @@ let away = null; // the timer from the loss to the banner
 let asking = false;
 let met = stream.live; // whether anything came live on this page
 
-const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", ended: "ended", silent: "live; the agent does not answer", budget: "paused by its budget" };
+const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", ended: "ended", approval: "waits for an approval", silent: "live; the agent does not answer", budget: "paused by its budget" };
 
 function words() {
   if (!stream.live) return stream.state;

@@ -11,6 +11,9 @@ from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
 from conch.views import action_words, needed, scored_of, total_ms
 from conch_schemas import (
+    ActApproved,
+    ActAsked,
+    ActDenied,
     ActionTaken,
     AlarmRaised,
     ConsumerFailed,
@@ -157,6 +160,14 @@ def _goal_over(event: GoalReached | GoalDropped) -> JsonObject:
     return {"goal": _short(event.goal)}
 
 
+def _asked(event: ActAsked) -> JsonObject:
+    return {"action": action_words(event.action, 80), "until": event.until.isoformat()}
+
+
+def _answered(event: ActApproved | ActDenied) -> JsonObject:
+    return {"by": event.by}
+
+
 def _message(event: MessageReceived | MessageSent) -> JsonObject:
     return {"text": _short(event.text)}
 
@@ -187,6 +198,9 @@ _TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     GoalSet: _goal,
     GoalReached: _goal_over,
     GoalDropped: _goal_over,
+    ActAsked: _asked,
+    ActApproved: _answered,
+    ActDenied: _answered,
     MessageReceived: _message,
     MessageSent: _message,
     MarkWitnessed: _mark,

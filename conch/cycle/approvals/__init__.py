@@ -1,0 +1,1 @@
+"""An act that waits for a person's approval: the decision on it, and the wait for that."""

@@ -1,0 +1,89 @@
+"""Acts that wait for a person's approval: by the API, and on the overview."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from conch_schemas import ActApproved, ActAsked, ActDenied, Event, decode, subject_filter
+from tests.approving import asking
+from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.life import HOSTILE
+
+
+async def wants(dashboard: Dashboard, command: str = "make launch", **more: Any) -> ActAsked:
+    """An act of the next cycle of echo, which does not run, waits."""
+    thought, asked = asking("echo", dashboard.life.uid, CYCLES + 1, command=command, **more)
+    await dashboard.live([thought, asked], record=False)
+    return asked
+
+
+async def decisions(dashboard: Dashboard) -> list[Event]:
+    """The decisions on the stream."""
+    return [
+        decode(one.data) async for one in dashboard.bus.read([subject_filter(ActApproved), subject_filter(ActDenied)])
+    ]
+
+
+async def decide(dashboard: Dashboard, verb: str, act: str, reason: str = "") -> tuple[int, Any]:
+    """The status and the document of a decision."""
+    answer = await dashboard.client.post(f"/api/v1/agents/echo/{verb}", json={"act": act, "reason": reason})
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize(("verb", "said"), [("approve", "approved"), ("deny", "denied")])
+async def test_a_decision_is_a_fact_and_the_next_is_refused(dashboard: Dashboard, verb: str, said: str) -> None:
+    """The act is listed with its call and its rule, decided on once; whoever comes later is told what counts."""
+    asked = await wants(dashboard)
+    listed = (await dashboard.client.get("/api/v1/approvals")).json()["acts"]
+    [row] = listed
+    status, done = await decide(dashboard, verb, row["id"], "seen")
+    late, problem = await decide(dashboard, "approve", row["id"])
+
+    assert (row["words"], row["why"], row["cycle"]) == ("shell make launch", asked.why, CYCLES + 1)
+    assert (status, done["decision"], done["running"]) == (200, said, False)
+    assert (late, "the first decision counts" in problem["detail"]) == (409, True)
+    [fact] = await decisions(dashboard)
+    assert (fact.TYPE, fact.action_id, fact.why) == (f"act.{said}", asked.action_id, "seen")
+    assert (await dashboard.client.get("/api/v1/approvals")).json()["acts"] == []
+
+
+async def test_two_decisions_at_once_are_one(dashboard: Dashboard) -> None:
+    """An approval and a denial of the same moment: the first on the stream counts, the other person is told so."""
+    asked = await wants(dashboard)
+    act = str(asked.action_id)
+    found = await asyncio.gather(decide(dashboard, "approve", act, "yes"), decide(dashboard, "deny", act, "no"))
+
+    assert sorted(status for status, _ in found) == [200, 409]
+    first = (await decisions(dashboard))[0]
+    assert next(one["decision"] for status, one in found if status == 200) == first.TYPE.removeprefix("act.")
+
+
+async def test_an_approval_after_the_time_is_refused(dashboard: Dashboard) -> None:
+    """With one sentence, and nothing is published."""
+    asked = await wants(dashboard, until=datetime.now(UTC) - timedelta(seconds=1))
+    status, problem = await decide(dashboard, "approve", str(asked.action_id))
+
+    assert (status, "waited for an approval until" in problem["detail"]) == (409, True)
+    assert await decisions(dashboard) == []
+
+
+async def test_the_overview_shows_the_act_and_takes_the_decision(tab: Page, dashboard: Dashboard) -> None:
+    """The card comes when the act is asked for, shows hostile text as text, and goes once it is decided on."""
+    await tab.goto("./")
+    await expect(tab.locator("#approval")).to_be_hidden()
+    asked = await wants(dashboard, command=HOSTILE)
+    await expect(tab.locator("#approval code")).to_contain_text("<script>alert(1)</script>")
+
+    await tab.locator("#approval [name=reason]").fill("I looked at it")
+    await tab.locator("#approval .main").click()
+
+    await expect(tab.locator("#said")).to_have_text("The act is approved.")
+    await expect(tab.locator("#approval")).to_be_hidden()
+    [fact] = await decisions(dashboard)
+    assert isinstance(fact, ActApproved)
+    assert (fact.action_id, fact.why) == (asked.action_id, "I looked at it")

@@ -32,6 +32,7 @@ from conch_schemas import (
     ExperienceRecorded,
     GoalSet,
     MarkWitnessed,
+    MemoryConsolidated,
     MessageReceived,
     MessageSent,
     NeedsChanged,
@@ -155,6 +156,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     GoalSet: lambda event: event.goal.statement,
     ConsumerFailed: lambda event: f"{event.consumer} at {event.letter_seq}: {event.reason}",
     TaskProgressed: lambda event: f"{event.episode} {event.phase or ''} {_rate(event.test_pass_rate)}",
+    MemoryConsolidated: lambda event: f"{len(event.merged)} merged, {len(event.contradictions)} contradictions",
     AlarmRaised: lambda event: event.what,
     SenseMeasured: lambda event: f"{event.sense} {event.value} {event.unit}",
 }

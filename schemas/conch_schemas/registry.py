@@ -17,6 +17,7 @@ from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
 from conch_schemas.json_object import JsonObject
+from conch_schemas.memory import MemoryConsolidated
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
@@ -48,6 +49,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     AgentPaused,
     AgentResumed,
     TaskProgressed,
+    MemoryConsolidated,
     AlarmRaised,
     ConsumerFailed,
 )
@@ -75,6 +77,7 @@ AnyEvent = Annotated[
     | AgentPaused
     | AgentResumed
     | TaskProgressed
+    | MemoryConsolidated
     | AlarmRaised
     | ConsumerFailed,
     Field(discriminator="type"),

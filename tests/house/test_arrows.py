@@ -41,6 +41,7 @@ FLOORS = [
         "engine",
         "folds",
         "judge",
+        "memory",
         "processes",
         "minds",
         "tools",

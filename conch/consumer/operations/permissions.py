@@ -23,6 +23,7 @@ from conch_schemas import (
     GoalDropped,
     GoalReached,
     GoalSet,
+    MemoryConsolidated,
     MessageReceived,
     MessageSent,
     PolicySet,
@@ -54,6 +55,7 @@ OF_AGENTS = (
     AgentPaused,
     AgentResumed,
     TaskProgressed,
+    MemoryConsolidated,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
 to them."""

@@ -25,6 +25,7 @@ from conch_schemas import (
     GoalDropped,
     GoalReached,
     GoalSet,
+    MemoryConsolidated,
     MessageReceived,
     MessageSent,
     NeedsChanged,
@@ -67,6 +68,7 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
     CycleReflected,
     GoalReached,
     MessageSent,
+    MemoryConsolidated,
 )
 """The events that only the agent itself publishes."""
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "consume": ("conch.cli.consume:consume", "Run one consumer alone, against a bus."),
     "cycle": ("conch.cli.cycle:app", "Cycles: list, show."),
     "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),
+    "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),

@@ -48,6 +48,7 @@ from conch.cycle.think import ThoughtResult, think
 from conch.disk import disk_left
 from conch.errors import ModelError
 from conch.log import get_logger
+from conch.memory import REMEMBERED_KINDS
 from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.text import cut
 from conch.tools import CheckResult, ToolContext, ToolPolicy, Workspace
@@ -63,6 +64,7 @@ from conch_schemas import (
     ExperienceRecorded,
     GoalReached,
     MeasuredEffect,
+    MemoryConsolidated,
     MessageSent,
     PolicySet,
     PromptMessage,
@@ -83,6 +85,8 @@ EXPERIENCE = f".{ExperienceRecorded.TYPE}"
 """Suffix of the subject of an experience."""
 DECISIONS = (f".{ActApproved.TYPE}", f".{ActDenied.TYPE}")
 """Suffixes of the subjects of decisions on acts that wait for an approval."""
+REMEMBERED = tuple(f".{kind.TYPE}" for kind in REMEMBERED_KINDS)
+"""Suffixes of the subjects of events that the long memory takes."""
 PROMPT_BYTES = 64 * 1024
 """Most bytes of the mind's messages that the decision event holds."""
 STATUS_MESSAGES, STATUS_TEXT = 20, 200
@@ -124,6 +128,9 @@ class Agent:
         self._tool_policy = ToolPolicy(settings.tools.policy, agent_context.workspace)
         self._approval = ApprovalWait(control, self.people_inbox, recovered)
         self._cycle_schedule = cycle_schedule or Schedule(settings.cycle.interval, None)
+        self._long_memory = agent_context.long_memory
+        if self._long_memory is not None:
+            recovered.before_checkpoint = self._long_memory.flush
 
     async def run(self, until: int | None) -> None:
         """Run every cycle below `until` (None: until told to stop). Raises ModelError when the mind never answered and
@@ -151,6 +158,8 @@ class Agent:
     def hear(self, arrived: ReceivedEvent) -> None:
         """Take an event from the reader. Raises FencedError when another copy of the agent runs, BusError when another
         agent has its name."""
+        if self._long_memory is not None and arrived.subject.endswith(REMEMBERED) and arrived.is_event:
+            self._long_memory.hear(arrived.event)
         if not arrived.subject.endswith(EXPERIENCE):
             self._facts.heard(arrived)
             if arrived.subject.endswith(DECISIONS):
@@ -216,9 +225,7 @@ class Agent:
         thought = self.memory.thought
         deciding_now = thought is not None and self.memory.decided is None
         number = thought.cycle if deciding_now and thought is not None else None
-        situation = self._observer.observation(
-            self.memory, self.memory.next_cycle if number is None else number
-        ).situation
+        situation = self._observed(self.memory.next_cycle if number is None else number).situation
         build = deciding if deciding_now or self._limits.is_brief else thinking
         return self._limits.masked(build(self._system, situation, self._limits))
 
@@ -455,7 +462,7 @@ class Agent:
         settings = self._agent_context.settings
         found = ReflectionResult()
         if due(number, settings.cycle.reflect_every) and not self._limits.is_brief:
-            situation = self._observer.observation(self.memory, number).situation
+            situation = self._observed(number).situation
             try:
                 found = await self._patience.permitted(
                     lambda: reflect(self._mind, self._system, situation, self._limits)
@@ -463,6 +470,7 @@ class Agent:
             except (ModelError, StoppedError) as error:  # the action is done: the cycle ends without a reflection
                 self.control.over("mind")
                 log.warning("cycle.not_reflected", error=str(error) or "told to stop")
+        await self._consolidate(number)
         await self._facts.publish(
             self._facts.of_cycle(
                 CycleReflected,
@@ -475,6 +483,19 @@ class Agent:
                 model=found.model,
             )
         )
+
+    async def _consolidate(self, number: int) -> None:
+        """Consolidate the long memory where that is due, and publish what changed."""
+        if self._long_memory is not None and (found := self._long_memory.consolidate(number)) is not None:
+            await self._facts.publish(
+                self._facts.of_cycle(
+                    MemoryConsolidated,
+                    number,
+                    looked_at=found.looked_at,
+                    merged=found.merged,
+                    contradictions=found.contradictions,
+                )
+            )
 
     async def _finish_open(self) -> None:
         """Finish the cycle that was interrupted; nothing that it did is repeated."""
@@ -519,7 +540,7 @@ class Agent:
         """A mind's answer to one step, however long that takes, and the observation in which it was asked."""
 
         async def ask() -> tuple[T, Observation]:
-            observation = self._observer.observation(self.memory, number)
+            observation = self._observed(number)
             return await step(self._mind, self._system, observation.situation, self._limits), observation
 
         answer = await self._patience.answer(ask)
@@ -528,6 +549,13 @@ class Agent:
             self._facts.policy = self.policy
             await self._announce_policy()
         return answer
+
+    def _observed(self, number: int) -> Observation:
+        """The present observation, with the memories that fit it where the mind reads them."""
+        found = self._observer.observation(self.memory, number)
+        if self._long_memory is None or not self._limits.is_read or self._limits.is_brief:
+            return found
+        return replace(found, situation=replace(found.situation, recalled=self._long_memory.recall(found.situation)))
 
     def _mind_is_heard(self) -> bool:
         return self._mind.open is not None and self._mind.open.progress.characters > 0

@@ -13,6 +13,7 @@ from conch.config import Settings
 from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.hosting.questions import OpenQuestion
 from conch.cycle.state.count import CycleCount
+from conch.cycle.state.remembered import MemoryKeeper
 from conch.masking import NO_SECRETS, Masker
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
@@ -47,6 +48,8 @@ class AgentContext:
     """The counter of its cycles, where it has a home."""
     meter: EffectMeter | None = None
     """Measures what its acts bring about, where it has a home."""
+    long_memory: MemoryKeeper | None = None
+    """What it remembers beyond its last acts, where that is kept."""
     tokens: TokenCounter | None = None
     """Counts a prompt's tokens as its model does, where the model's endpoint can."""
     script: Callable[[], MaterialScript | None] | None = None

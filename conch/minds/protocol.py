@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from conch.actions import Registry
 from conch.text import BYTES_PER_TOKEN
 from conch_schemas import Action, Claim, Decoding, ExperienceRecorded, Goal, PromptMessage, Usage
+
+if TYPE_CHECKING:
+    from conch.memory import RecalledMemory
 
 Purpose = Literal["think", "decide", "reflect"]
 TokenSource = Literal["tokenizer", "estimate"]
@@ -113,6 +116,8 @@ class Situation:
     claims: tuple[Claim, ...] = ()
     memory: tuple[str, ...] = ()
     """Notes recalled for the thought."""
+    recalled: tuple[RecalledMemory, ...] = ()
+    """Memories of earlier cycles that fit the state, the best first."""
     recent: tuple[RecentOutcome, ...] = ()
     """The last acts, oldest first, at most 10."""
     files: tuple[str, ...] = ()

@@ -7,9 +7,9 @@ from typing import Protocol
 
 OPEN = 256
 """Files that a pool keeps open at most. Agents act in turn: with more of them, every act opens a file, 1 ms."""
-SHARE = 12
-"""Descriptors of this process to one file of a pool: a file of SQLite takes three, there are two pools, and as much is
-left to the rest."""
+SHARE = 16
+"""Descriptors of this process to one file of a pool: a file of SQLite takes three, there are three pools, and almost as
+much is left to the rest."""
 
 
 def most_open() -> int:

@@ -119,6 +119,15 @@ class Notes:
             raise self._problem(error) from None
         return tuple(row[0] for row in rows)
 
+    def forget(self, text: str) -> bool:
+        """Delete the note with this text; False where there is none."""
+        if self._is_empty():
+            return False
+        try:
+            return self._database.execute("DELETE FROM notes WHERE text = ?", (text,)).rowcount > 0
+        except sqlite3.Error as error:
+            raise self._problem(error) from None
+
     def __len__(self) -> int:
         try:
             return int(self._database.execute("SELECT count(*) FROM notes").fetchone()[0])

@@ -65,6 +65,14 @@ from .marks import Marks as Marks
 from .marks import MarkShown as MarkShown
 from .marks import last_marks as last_marks
 from .marks import marks_shown as marks_shown
+from .memory import Memories as Memories
+from .memory import MemoriesConsolidated as MemoriesConsolidated
+from .memory import MemoriesForgotten as MemoriesForgotten
+from .memory import MemoryRow as MemoryRow
+from .memory import MemorySource as MemorySource
+from .memory import memories_consolidated as memories_consolidated
+from .memory import memories_found as memories_found
+from .memory import memories_shown as memories_shown
 from .metrics import MetricsAt as MetricsAt
 from .metrics import MetricsDashboards as MetricsDashboards
 from .metrics import MetricsRules as MetricsRules

@@ -40,6 +40,7 @@ from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
 from conch_schemas.json_object import JsonObject
+from conch_schemas.memory import ContradictoryMemories, MemoryConsolidated, MergedMemory
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
@@ -100,6 +101,7 @@ __all__ = [
     "ConsumerFailed",
     "ContextUse",
     "ContractViolationError",
+    "ContradictoryMemories",
     "Cost",
     "Cut",
     "CycleReflected",
@@ -123,6 +125,8 @@ __all__ = [
     "MarkLink",
     "MarkWitnessed",
     "MeasuredEffect",
+    "MemoryConsolidated",
+    "MergedMemory",
     "MessageReceived",
     "MessageSent",
     "NeedChange",

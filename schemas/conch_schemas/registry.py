@@ -19,6 +19,7 @@ from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
 from conch_schemas.json_object import JsonObject
+from conch_schemas.memory import MemoryConsolidated
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
@@ -55,6 +56,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     BudgetReserved,
     BudgetReached,
     TaskProgressed,
+    MemoryConsolidated,
     AlarmRaised,
     ConsumerFailed,
 )
@@ -87,6 +89,7 @@ AnyEvent = Annotated[
     | BudgetReserved
     | BudgetReached
     | TaskProgressed
+    | MemoryConsolidated
     | AlarmRaised
     | ConsumerFailed,
     Field(discriminator="type"),

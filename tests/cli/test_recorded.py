@@ -20,7 +20,9 @@ from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError
 from conch.home import Home
+from conch.memory import MEMORY_FILE, LongTermMemory
 from conch_schemas import ActionTaken, Check, Goal, GoalSet, consequence_id, control_subject, source_of, subject_filter
+from tests.memories import made
 from tests.recorded import compare, settled, validated
 
 if TYPE_CHECKING:
@@ -95,6 +97,11 @@ ALONE = (
     "bus snapshot bus.tar",
     "bus tail --after 0 --kind action.taken",
     "bus tail --after 0 --kind consumer.failed",
+    "memory list",
+    "memory search tide",
+    "memory show {memory}",
+    "memory consolidate",
+    "memory forget {memory}",
 )
 OF_THIS_MACHINE = (
     "config show",
@@ -161,6 +168,7 @@ async def test_the_documents_of_the_commands_stay_as_they_are(
         await report_position(bus, "needs", [ActionTaken], 3)
         given = {"letter": letter.id, "goal": "read", "rule": str(tmp_path / "tone.py")}
         names[letter.id] = "LETTER"
+        given["memory"] = _remembered(home)
         for words in IN_A_RUN:
             told[f"in a run: {words}"] = settled(await _printed(words.format(**given), home, printed), names)
     for place, words in enumerate(ALONE):
@@ -171,6 +179,20 @@ async def test_the_documents_of_the_commands_stay_as_they_are(
     shutil.rmtree(home.bus / "jetstream")
     for words in OF_THIS_MACHINE:
         assert await _printed(words.format(**given), home, printed) != "", words
+
+
+def _remembered(home: Home) -> str:
+    """Give the agent some memories; the id of one of them."""
+    some = [
+        made("The tide at noon is 3 metres high", number=1),
+        made("The tide at noon is 4 metres high", number=2),
+        made("Barnacles live on the wet rock", "fact", 3),
+        made("On the wet rock live barnacles", "fact", 4),
+    ]
+    store = LongTermMemory(home.agent_dir("echo") / MEMORY_FILE)
+    store.add(some)
+    store.close()
+    return some[0].id
 
 
 ANSWERS: dict[str, dict[str, Any]] = {

@@ -23,7 +23,9 @@ from conch.cycle.hosting.host import AgentHost
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
+from conch.cycle.state.remembered import MemoryKeeper
 from conch.masking import Masker
+from conch.memory import LongTermMemory
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values
@@ -116,6 +118,8 @@ class Life:
         self.turns, self.reading = asyncio.Semaphore(8), asyncio.Semaphore(8)
         self.known: KnownLines | None = None
         """The lines that the agent knows; None: its acts are not measured."""
+        self.memories: Path | None = None
+        """The file of its long memory; None: it has none."""
         self.said: list[tuple[str, str]] = []
         """What the control reported, of every start."""
 
@@ -163,7 +167,7 @@ class Life:
             shared_events, self.mind, Toolbox(self.tools, self.masker), Sandbox(self.settings.tools), self.notes,
             self.workspace,
             self.settings, self.values, self.agentuid, self.turns, self.reading, meter=self._meter(),
-            script=lambda: self.script, masker=self.masker,
+            script=lambda: self.script, long_memory=self._keeper(), masker=self.masker,
         )  # fmt: skip
         return Agent(body, at, control)
 
@@ -174,6 +178,11 @@ class Life:
     def effects(self) -> list[MeasuredEffect | None]:
         """The measured effects of its acts, in order."""
         return [fact.effect for fact in self.facts(ActionTaken)]
+
+    def _keeper(self) -> MemoryKeeper | None:
+        if self.memories is None:
+            return None
+        return MemoryKeeper(LongTermMemory(self.memories, set_aside=True), self.settings.memory)
 
     def _meter(self) -> EffectMeter | None:
         if self.known is None:

@@ -43,6 +43,7 @@ FLOORS = [
         "engine",
         "folds",
         "judge",
+        "memory",
         "processes",
         "minds",
         "tools",

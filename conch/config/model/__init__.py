@@ -23,6 +23,7 @@ from conch.config.model.curiosity import (
     ExplorationBonusSettings,
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
+from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
 from conch.config.model.policy import PolicyRule
 from conch.config.model.rewards import (
@@ -83,6 +84,7 @@ __all__ = [
     "IntrinsicMotivationSettings",
     "JudgeSettings",
     "LogSettings",
+    "MemorySettings",
     "MetricsSettings",
     "MindSettings",
     "NeedEventSettings",

@@ -11,6 +11,7 @@ from conch.config.model.budget import AlertSettings, BudgetSettings
 from conch.config.model.bus import BusSettings
 from conch.config.model.curiosity import CuriositySettings
 from conch.config.model.edge import EdgeSettings
+from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, EffectSettings, RewardSettings, WatchSettings
 from conch.config.model.section import SettingsSection
@@ -62,6 +63,8 @@ class Settings(SettingsSection):
     """Who is told when an agent waits at a limit of its budget, and when an alarm begins."""
     cycle: CycleSettings = CycleSettings()
     """The cycle: its timing, and the processes that run it."""
+    memory: MemorySettings = MemorySettings()
+    """What the agent remembers beyond its last acts."""
     tools: ToolSettings = ToolSettings()
     """The tools' sandbox and its limits."""
     values: ValuesSettings = ValuesSettings()

@@ -28,6 +28,7 @@ from conch_schemas import (
     GoalDropped,
     GoalReached,
     GoalSet,
+    MemoryConsolidated,
     MessageReceived,
     MessageSent,
     PolicySet,
@@ -79,6 +80,7 @@ OF_AGENTS = (
     BudgetReserved,
     BudgetReached,
     TaskProgressed,
+    MemoryConsolidated,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
 to them."""

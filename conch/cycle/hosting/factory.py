@@ -23,10 +23,12 @@ from conch.cycle.prompts.build import system_prompt
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
+from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
 from conch.errors import HomeError
 from conch.home import Home
 from conch.masking import Masker
+from conch.memory import MEMORY_FILE, LongTermMemory
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
@@ -50,6 +52,8 @@ ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once, of all processes together; the others wait for a slot."""
 READING_PER_CPU = 16
 """The same for acts that only read: more of them publish in one group, which costs less."""
+FEW_AGENTS = 100
+"""Most agents of a run whose long memory is kept where their minds do not read it: each has a file of some 100 KiB."""
 
 
 class AgentsOrder(Protocol):
@@ -105,6 +109,7 @@ class AgentFactory:
         self._copies: asyncio.Task[WorkspaceTemplate] | None = None
         self._known_lines = FilePool()
         self._meters: list[EffectMeter] = []
+        self._memory_files, self._memories = FilePool(), list[MemoryKeeper]()
         self.agent_runner = [self._host(spec) for spec in child.spec.agents]
         self.dormant_agents = {
             name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec.resting.items()
@@ -139,6 +144,8 @@ class AgentFactory:
             count.close()
         for meter in self._meters:
             meter.close()
+        for memory in self._memories:
+            memory.close()
 
     def _host(self, spec: messages.AgentStart) -> AgentRunner:
         name, alone = spec.name, self._child.spec.alone
@@ -204,10 +211,28 @@ class AgentFactory:
             reading_slots=self._reading_slots,
             count=count,
             meter=self._meter(own, workspace, settings),
+            long_memory=self._long_memory(own, settings),
             tokens=self._tokens,
             masker=self._masker,
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
+
+    def _long_memory(self, own: Path, settings: Settings) -> MemoryKeeper | None:
+        """Its long memory; None where none is kept."""
+        keep, spec = settings.memory.keep, self._child.spec
+        few = len(spec.agents) + sum(other.number for other in spec.others) <= FEW_AGENTS
+        if keep == "never" or (keep == "auto" and not few and not prompt_limits(settings.mind).is_read):
+            return None
+        store = LongTermMemory(
+            own / MEMORY_FILE,
+            most=settings.memory.most,
+            most_bytes=int(settings.memory.mib * 2**20),
+            pool=None if spec.alone else self._memory_files,
+            set_aside=True,
+        )
+        memory = MemoryKeeper(store, settings.memory)
+        self._memories.append(memory)
+        return memory
 
     def _meter(self, own: Path, workspace: Path, settings: Settings) -> EffectMeter:
         described = system_prompt(settings.agent, self._toolbox.registry, self._values)

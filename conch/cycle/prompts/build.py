@@ -26,6 +26,7 @@ from conch.cycle.prompts.budget import (
 )
 from conch.cycle.prompts.examples import EXAMPLES, TaskExample
 from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, lessons_section
+from conch.cycle.prompts.recalled import memories_section
 from conch.masking import NO_SECRETS, Masker
 from conch.minds import Prompt, PromptPart, Purpose, Situation
 from conch.text import BYTES_PER_TOKEN, estimated_tokens
@@ -238,6 +239,7 @@ def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[P
     senses = listed(map(in_words, situation.senses))
     yield PromptSection("senses", "What sensors say:", senses, priority=7, share=0.1)
     yield lessons_section(situation)
+    yield memories_section(situation)
     files = MadeEntries(situation.files[:SHOWN_FILES], lambda _, name: SectionEntry(f"- {_plain(name)}"))
     yield PromptSection("files", "Files in the workspace:", files, priority=9, share=0.1)
     yield acts_section(situation, budget)

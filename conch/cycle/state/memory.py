@@ -34,6 +34,7 @@ from conch_schemas import (
     GoalDropped,
     GoalReached,
     GoalSet,
+    MemoryConsolidated,
     MessageReceived,
     MessageSent,
     NeedsChanged,
@@ -81,6 +82,7 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
     MessageSent,
     BudgetReserved,
     BudgetReached,
+    MemoryConsolidated,
 )
 """The events that only the agent itself publishes."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from conch.bus import MAX_BYTES, Bus, KeyValue, MemoryRecord, ReceivedEvent, memory_key
@@ -57,6 +57,8 @@ class RecoveredAgent:
     """Epoch of the stream."""
     revision: int
     """Revision of the checkpoint in the bucket; 0: there is none."""
+    before_checkpoint: Callable[[], None] = lambda: None
+    """Called before the memory is written: stores what was heard up to its position and is held back."""
     checkpoints: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the memory is written: concurrent writes of our own would look like another copy's."""
     unsure: bytes | None = None
@@ -183,6 +185,7 @@ async def save(bus: Bus, agent: str, agentuid: str, at: RecoveredAgent) -> None:
     Cancelled, it may or may not be written; the next write recognises its own.
     """
     async with at.checkpoints:
+        at.before_checkpoint()
         data = MemoryRecord(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).encode()
         if len(data) > MAX_BYTES:
             log.error("memory.too_large", bytes=len(data), most=MAX_BYTES, goals=len(at.memory.goals))

@@ -24,6 +24,7 @@ from conch.cycle.decide import DecisionResult, decide
 from conch.cycle.effects.meter import TakenAct
 from conch.cycle.goals import GoalBaseline, runs_program
 from conch.cycle.ground import ground
+from conch.cycle.hosting.draft import AnswerProgress, drafted
 from conch.cycle.hosting.material import MaterialSupply
 from conch.cycle.hosting.questions import WatchedMind
 from conch.cycle.inbox import Inbox
@@ -173,6 +174,10 @@ class Agent:
             tokens = question.progress.tokens
             report["asks"] = {"phase": question.phase, "seconds": question.seconds, "tokens": tokens}
         return report
+
+    def draft(self) -> AnswerProgress:
+        """What the agent does now for the message that waits."""
+        return drafted(self.memory, self._mind.open)
 
     def next_prompt(self) -> Prompt:
         """The prompt that the mind would be asked with now: for a decision where there is a thought, or where none is
@@ -349,6 +354,7 @@ class Agent:
         data = taken(self.memory, result, needs, tuple(self._registry.names))
         data["episode"], data["terminal"] = episode_of(self.memory, result.goals)
         data["effect"] = self._effect(number, decided, result)
+        data["message"] = self.memory.answered_message(result.outcome.answered)
         await self._facts.publish(self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data))
         await self._aftermath()
 
@@ -390,7 +396,9 @@ class Agent:
         answered = act.outcome.answered
         if answered is not None and self.memory.is_waiting(answered):
             text = cut(str(act.action.args.get("text", ""))).text
-            await self._facts.publish(self._facts.after(act, MessageSent, text=text, answers=answered))
+            session = act.message.session if act.message is not None else None
+            said = self._facts.after(act, MessageSent, text=text, answers=answered, session=session)
+            await self._facts.publish(said)
 
     async def _reflect(self, number: int) -> None:
         settings = self._agent_context.settings

@@ -10,6 +10,7 @@ from conch.cycle.context import AgentContext
 from conch.cycle.grounding.files import list_files
 from conch.cycle.grounding.sensors import perceived
 from conch.cycle.state.memory import AgentMemory
+from conch.cycle.state.sessions import conversation
 from conch.minds import SensorValue, Situation
 from conch.needs import initial_state, most_pressing, needs_of, pressing, priorities_of
 
@@ -75,6 +76,7 @@ class Observer:
             lessons=memory.lessons,
             waiting=tuple(later.text for later in memory.waiting[1 : 1 + SHOWN_WAITING]),
             message=waiting.text if waiting is not None else None,
+            conversation=conversation(memory.sessions, waiting.session) if waiting is not None else (),
             thought=memory.thought.thought.text if memory.thought is not None else "",
             claims=grounded.claims if grounded is not None else (),
             memory=grounded.memory if grounded is not None else (),

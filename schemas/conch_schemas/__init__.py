@@ -2,6 +2,7 @@
 
 from conch_schemas.action import (
     Action,
+    AnsweredMessage,
     Claim,
     Cost,
     Cut,
@@ -31,7 +32,7 @@ from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
 from conch_schemas.json_object import JsonObject
-from conch_schemas.message import MessageReceived, MessageSent
+from conch_schemas.message import SESSION_PATTERN, AnswerRated, MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
@@ -68,6 +69,7 @@ __all__ = [
     "EVENTS",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
+    "SESSION_PATTERN",
     "STREAM_SUBJECTS",
     "Action",
     "ActionDecided",
@@ -76,6 +78,8 @@ __all__ = [
     "AgentResumed",
     "AlarmKind",
     "AlarmRaised",
+    "AnswerRated",
+    "AnsweredMessage",
     "AnyEvent",
     "ChangedLines",
     "Check",

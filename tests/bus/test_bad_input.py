@@ -31,6 +31,7 @@ from conch_schemas import (
     AgentPaused,
     AgentResumed,
     AlarmRaised,
+    AnswerRated,
     ContractViolationError,
     Event,
     ExperienceRecorded,
@@ -66,7 +67,7 @@ READS: dict[str, tuple[type[Event], ...]] = {
     "progress": (TaskProgressed, ActionTaken, WeightsSet),
     "witness": (
         *(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, ExperienceRecorded, AlarmRaised, PolicySet),
-        *(MessageReceived, MessageSent, GoalSet, GoalReached, GoalDropped, AgentPaused, AgentResumed),
+        *(MessageReceived, MessageSent, AnswerRated, GoalSet, GoalReached, GoalDropped, AgentPaused, AgentResumed),
     ),
     "store": FACTS,
     "watch": (ExperienceRecorded,),

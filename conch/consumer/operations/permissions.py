@@ -17,6 +17,7 @@ from conch_schemas import (
     ActionTaken,
     AgentPaused,
     AgentResumed,
+    AnswerRated,
     ConsumerFailed,
     CycleReflected,
     Event,
@@ -57,7 +58,7 @@ OF_AGENTS = (
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
 to them."""
-OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
+OF_PEOPLE = (MessageReceived, AnswerRated, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
 """The events that the command line publishes: weights, scores by people and of the past, and messages to agents while
 no run is in progress."""
 _READ = (

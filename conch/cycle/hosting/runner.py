@@ -8,6 +8,7 @@ from typing import Protocol
 
 from conch.bus import Bus, ReceivedEvent
 from conch.cycle.control import AgentReport, Control, StoppedError
+from conch.cycle.hosting.draft import AnswerProgress
 from conch.cycle.hosting.interrupt import Interrupt
 from conch.cycle.inbox import Inbox
 from conch.cycle.schedule import Schedule
@@ -54,6 +55,10 @@ class HostedAgent(Protocol):
 
     def status(self) -> AgentReport:
         """Its state in a few figures, as JSON."""
+        ...
+
+    def draft(self) -> AnswerProgress:
+        """What it does now for the message that waits."""
         ...
 
     def next_prompt(self) -> Prompt:

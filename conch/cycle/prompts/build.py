@@ -24,7 +24,7 @@ from conch.cycle.prompts.budget import (
     neutral,
 )
 from conch.cycle.prompts.examples import EXAMPLES, TaskExample
-from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, lessons_section
+from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, conversation_section, lessons_section
 from conch.minds import Prompt, PromptPart, Purpose, Situation
 from conch.text import BYTES_PER_TOKEN, estimated_tokens
 from conch.values import Values
@@ -219,6 +219,7 @@ def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[P
     """The sections in the order of the prompt; those that change with every cycle stand last."""
     yield _needs(situation, budget)
     message = (SectionEntry(body=situation.message),) if situation.message is not None else ()
+    yield conversation_section(situation)
     yield PromptSection("message", "A person says (answer with the tool reply):", message, priority=1, share=0.3)
     yield PromptSection("goals", "Goals:", tuple(_goals(situation)), priority=4, share=0.25)
     title = "Later messages that wait for an answer:"

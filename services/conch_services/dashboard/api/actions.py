@@ -20,6 +20,7 @@ from conch.requests import (
     check_of,
     goal_of,
     handed_over,
+    is_said,
     next_number,
     publish_score,
     said_score,
@@ -31,7 +32,6 @@ from conch.views import GoalDone, MessageTold, Scored, State, scored_shown
 from conch_schemas import (
     Check,
     Event,
-    ExperienceRecorded,
     GoalDropped,
     GoalSet,
     MessageReceived,
@@ -222,16 +222,9 @@ async def _scored(world: DashboardContext, agent: str | None, cycle: int, value:
     if not limits[0] <= value <= limits[1]:
         raise HTTPException(409, f"rewards.parts.{APPROVAL}.range leaves out {value:g}: nothing was scored.")
     number = next_number(versions)
-    if _is_said(whole, value, why):
+    if is_said(whole, APPROVAL, value, why):
         number -= 1  # it is on the stream, and joined: the same click once more
         said = said_score(act, APPROVAL, value, why, limits, number)
     else:
         said = await publish_score(world.bus, act, APPROVAL, value, why, limits, number)
     return document(scored_shown(said, None if whole is None else whole.total))
-
-
-def _is_said(whole: ExperienceRecorded | None, value: float, why: str) -> bool:
-    """Whether the person's newest approval that counts is this one."""
-    shown = () if whole is None else whole.scores
-    mine = [one for one in shown if (one.component, one.scorer) == (APPROVAL, HUMAN_SCORER)]
-    return any((one.value, one.explanation) == (value, why) for one in mine)

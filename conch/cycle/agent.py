@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -22,7 +23,7 @@ from conch.cycle.context import AgentContext
 from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.decide import DecisionResult, decide
 from conch.cycle.effects.meter import TakenAct
-from conch.cycle.goals import GoalBaseline, runs_program
+from conch.cycle.goals import GoalBaseline, is_over, reached_by_parts, runs_program
 from conch.cycle.ground import ground
 from conch.cycle.hosting.draft import AnswerProgress, drafted
 from conch.cycle.hosting.material import MaterialSupply
@@ -53,6 +54,7 @@ from conch_schemas import (
     Cost,
     CycleReflected,
     ExperienceRecorded,
+    GoalDropped,
     GoalReached,
     MeasuredEffect,
     MessageSent,
@@ -224,11 +226,23 @@ class Agent:
 
     async def _cycle(self, number: int) -> None:
         self._bind(number)
+        await self._settle_goals()
         await self._measure_goals()
         await self._think(number)
         await self._ground(number)
         await self._decide(number)
         await self._reflect(number)
+
+    async def _settle_goals(self) -> None:
+        """Drop the goals whose deadline has passed; a goal whose parts are reached is reached itself."""
+        now = datetime.now(UTC)
+        for goal in [active.goal for active in self.memory.goals.values() if is_over(active.goal, now)]:
+            why = f"its deadline {goal.deadline:%Y-%m-%d %H:%M} has passed"
+            await self._facts.publish(self._facts.outside(GoalDropped, f"deadline/{goal.id}", goal=goal.id, why=why))
+        while whole := reached_by_parts(self.memory.goals.values()):
+            for goal in whole:
+                reached = self._facts.outside(GoalReached, f"parts/{goal.id}", goal=goal.id, statement=goal.statement)
+                await self._facts.publish(reached)
 
     async def _measure_goals(self) -> None:
         """Measure goals before the first thought: those that hold already earn no reward and are no longer active."""

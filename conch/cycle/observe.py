@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from conch.config import NeedSettings
 from conch.cycle.context import AgentContext
+from conch.cycle.goals import in_order
 from conch.cycle.grounding.files import list_files
 from conch.cycle.grounding.sensors import perceived
 from conch.cycle.state.memory import AgentMemory
@@ -66,7 +67,7 @@ class Observer:
             needs=needs,
             pressing=pressing(needs, self._priorities),
             need=most_pressing(needs, self._priorities),
-            goals=tuple(active.goal for active in memory.goals.values()),
+            goals=in_order(memory.goals.values()),
             measures={
                 id: (active.best, active.measure if active.measure is not None else active.best)
                 for id, active in memory.goals.items()

@@ -147,6 +147,8 @@ class AgentCommands:
         if not isinstance(body.get("add"), dict):
             raise UsageError('a request about goals has "add", a goal, or "drop", a goal\'s id')
         new = _goal(body["add"])
+        if new.parent is not None and new.parent not in self._one.agent.memory.goals:
+            raise UsageError(f"there is no active goal {new.parent[:60]!r} to be a part of: conch goal list shows them")
         await self._one.agent.people_inbox.set_goal(new, by="user")
         return {"goal": new.id}
 

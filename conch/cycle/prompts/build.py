@@ -253,7 +253,8 @@ def _goals(situation: Situation) -> Iterator[SectionEntry]:
     for goal in situation.goals:
         found = situation.measures.get(goal.id)
         stands = "not checked yet" if found is None else f"best so far {found[0]:.2f} of 1, now {found[1]:.2f}"
-        lines = (goal.statement, f"its check: {_check(goal)}", stands)
+        until = () if goal.deadline is None else (f"until {goal.deadline:%Y-%m-%d %H:%M}",)
+        lines = (goal.statement, f"its check: {_check(goal)}", stands, *until)
         yield SectionEntry("\n".join(f"- {' '.join(line.split())}" for line in lines))
 
 

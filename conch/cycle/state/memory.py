@@ -99,6 +99,8 @@ class ActiveGoal(_MemoryModel):
     """The number of the piece of material that it came with."""
     since: int = 0
     """The first cycle that it was active in."""
+    children_reached: int = 0
+    """How many goals that are a part of it were reached."""
     tried: bool = False
     """Whether its check failed after an act that changed the check's measure or ran the check itself. Of acts whose
     effect was not measured: after one that may have changed the workspace."""
@@ -313,8 +315,7 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
             known = memory.known_goals | {event.goal.id}
             return memory.model_copy(update={"goals": _with_goal(memory, event), "known_goals": known})
         case GoalReached() | GoalDropped() if event.goal in memory.goals:
-            goals = {id: goal for id, goal in memory.goals.items() if id != event.goal}
-            return memory.model_copy(update={"goals": goals})
+            return memory.model_copy(update={"goals": _without_goal(memory, event)})
     return memory
 
 
@@ -330,6 +331,15 @@ def _with_goal(memory: AgentMemory, event: GoalSet) -> dict[str, ActiveGoal]:
     """The goals with the event's; one of the same id that is active stays."""
     active = ActiveGoal(goal=event.goal, piece=event.piece, since=memory.next_cycle)
     return memory.goals if event.goal.id in memory.goals else memory.goals | {event.goal.id: active}
+
+
+def _without_goal(memory: AgentMemory, event: GoalReached | GoalDropped) -> dict[str, ActiveGoal]:
+    """The goals without the event's; the goal that it was a part of counts it, if it was reached."""
+    goals = {id: active for id, active in memory.goals.items() if id != event.goal}
+    parent = goals.get(memory.goals[event.goal].goal.parent or "")
+    if isinstance(event, GoalReached) and parent is not None:
+        goals[parent.goal.id] = parent.model_copy(update={"children_reached": parent.children_reached + 1})
+    return goals
 
 
 def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:

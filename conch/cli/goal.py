@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -55,7 +56,9 @@ async def add(
     contains: Annotated[list[str] | None, Parameter(negative="", help="this text (repeatable),")] = None,
     equals: Annotated[str | None, Parameter(help="or exactly this text.")] = None,
     tests: Annotated[str | None, Parameter(help="Reached when all tests that this command runs pass.")] = None,
-    priority: Annotated[float, Parameter(help="0 to 1.")] = 0.5,
+    priority: Annotated[float, Parameter(help="0 to 1; the agent sees the highest first.")] = 0.5,
+    deadline: Annotated[datetime | None, Parameter(help="Dropped at this time: 2026-12-24T18:00, local time.")] = None,
+    parent: Annotated[str | None, Parameter(help="The goal that it is a part of, reached when all parts are.")] = None,
     agent: AgentName = None,
     common: CommonOptions = COMMON,
 ) -> None:
@@ -66,9 +69,11 @@ async def add(
     statement
         What the agent is told of it.
     """
-    goal = goal_of(statement, check_of(command, exit_status, file, contains, equals, tests), priority)
+    goal = goal_of(statement, check_of(command, exit_status, file, contains, equals, tests), priority, deadline, parent)
 
-    async def otherwise(_: Bus, home: Home, name: str) -> Event:
+    async def otherwise(bus: Bus, home: Home, name: str) -> Event:
+        if parent is not None and parent not in {active.goal.id for active in await active_goals(bus, home, name)}:
+            raise ConchError(f"there is no active goal {parent!r} to be a part of: conch goal list shows them")
         return told_by_person(home, name, GoalSet, goal.id, goal=goal, by="user")
 
     reply = await hand_over(common, agent, "goal", {"add": goal.model_dump(mode="json")}, otherwise)

@@ -21,6 +21,7 @@ COMMANDS = {
     "status": ("conch.cli.status:status", "One screen: processes, agent, rewards, needs, lag, dead letters."),
     "ui": ("conch.cli.ui:ui", "The dashboard alone, beside a run or without one; --link prints a way in."),
     "watch": ("conch.cli.watch:watch", "Follow the cycles of a run live."),
+    "chat": ("conch.cli.chat:chat", "A conversation with the agent, with the reward and the mark of each answer."),
     "tell": ("conch.cli.talk:tell", "Tell the agent something; it answers with its tool reply."),
     "pause": ("conch.cli.talk:pause", "Let the agent wait before its next cycle."),
     "resume": ("conch.cli.talk:resume", "Let it go on."),

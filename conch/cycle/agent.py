@@ -28,8 +28,9 @@ from conch.cycle.context import AgentContext
 from conch.cycle.control import AgentReport, Control, StoppedError
 from conch.cycle.decide import DecisionResult, decide
 from conch.cycle.effects.meter import TakenAct
-from conch.cycle.goals import GoalBaseline, runs_program
+from conch.cycle.goals import GoalBaseline, is_over, reached_by_parts, runs_program
 from conch.cycle.ground import ground
+from conch.cycle.hosting.draft import AnswerProgress, drafted
 from conch.cycle.hosting.material import MaterialSupply
 from conch.cycle.hosting.questions import WatchedMind
 from conch.cycle.inbox import Inbox
@@ -62,6 +63,7 @@ from conch_schemas import (
     Cost,
     CycleReflected,
     ExperienceRecorded,
+    GoalDropped,
     GoalReached,
     MeasuredEffect,
     MemoryConsolidated,
@@ -219,6 +221,10 @@ class Agent:
         """Hold to these limits of the budget from now on."""
         self._budget.limit(settings)
 
+    def draft(self) -> AnswerProgress:
+        """What the agent does now for the message that waits."""
+        return drafted(self.memory, self._mind.open)
+
     def next_prompt(self) -> Prompt:
         """The prompt that the mind would be asked with now: for a decision where there is a thought, or where none is
         asked for; else for that."""
@@ -263,11 +269,23 @@ class Agent:
 
     async def _cycle(self, number: int) -> None:
         self._bind(number)
+        await self._settle_goals()
         await self._measure_goals()
         await self._think(number)
         await self._ground(number)
         await self._decide(number)
         await self._reflect(number)
+
+    async def _settle_goals(self) -> None:
+        """Drop the goals whose deadline has passed; a goal whose parts are reached is reached itself."""
+        now = datetime.now(UTC)
+        for goal in [active.goal for active in self.memory.goals.values() if is_over(active.goal, now)]:
+            why = f"its deadline {goal.deadline:%Y-%m-%d %H:%M} has passed"
+            await self._facts.publish(self._facts.outside(GoalDropped, f"deadline/{goal.id}", goal=goal.id, why=why))
+        while whole := reached_by_parts(self.memory.goals.values()):
+            for goal in whole:
+                reached = self._facts.outside(GoalReached, f"parts/{goal.id}", goal=goal.id, statement=goal.statement)
+                await self._facts.publish(reached)
 
     async def _measure_goals(self) -> None:
         """Measure goals before the first thought: those that hold already earn no reward and are no longer active."""
@@ -415,6 +433,7 @@ class Agent:
         data = taken(self.memory, result, needs, tuple(self._registry.names))
         data["episode"], data["terminal"] = episode_of(self.memory, result.goals)
         data["effect"] = self._effect(number, decided, result)
+        data["message"] = self.memory.answered_message(result.outcome.answered)
         await self._facts.publish(self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data))
         await self._aftermath()
 
@@ -456,7 +475,9 @@ class Agent:
         answered = act.outcome.answered
         if answered is not None and self.memory.is_waiting(answered):
             text = cut(str(act.action.args.get("text", ""))).text
-            await self._facts.publish(self._facts.after(act, MessageSent, text=text, answers=answered))
+            session = act.message.session if act.message is not None else None
+            said = self._facts.after(act, MessageSent, text=text, answers=answered, session=session)
+            await self._facts.publish(said)
 
     async def _reflect(self, number: int) -> None:
         settings = self._agent_context.settings

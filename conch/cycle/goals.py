@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from conch.cycle.state.memory import ActiveGoal
 from conch.tasks import concurrently
 from conch.tools import CheckResult, ToolContext, run_check
-from conch_schemas import FileCheck, GoalCheck, GoalOutcome
+from conch_schemas import FileCheck, Goal, GoalCheck, GoalOutcome
 
 CHECKS_AT_ONCE = 4
 """Concurrent checks at most: they may be test suites, and more of them only time each other out."""
@@ -22,6 +23,25 @@ ROUNDING = 1e-9
 def runs_program(goals: Iterable[ActiveGoal]) -> bool:
     """Whether a check of these goals runs a program, which may write to the workspace."""
     return any(not isinstance(active.goal.check, FileCheck) for active in goals)
+
+
+def is_over(goal: Goal, now: datetime) -> bool:
+    """Whether the goal's deadline has passed; one without a time zone is in UTC."""
+    if goal.deadline is None:
+        return False
+    return (goal.deadline if goal.deadline.tzinfo is not None else goal.deadline.replace(tzinfo=UTC)) <= now
+
+
+def reached_by_parts(goals: Iterable[ActiveGoal]) -> list[Goal]:
+    """The goals of which a part was reached and none is active any more."""
+    listed = tuple(goals)
+    wholes = {active.goal.parent for active in listed}
+    return [active.goal for active in listed if active.children_reached and active.goal.id not in wholes]
+
+
+def in_order(goals: Iterable[ActiveGoal]) -> tuple[Goal, ...]:
+    """The goals by priority, the highest first; those of equal priority in the order in which they were set."""
+    return tuple(sorted((active.goal for active in goals), key=lambda goal: -goal.priority))
 
 
 class GoalBaseline:
@@ -53,11 +73,22 @@ class GoalBaseline:
         return found
 
     async def after(self, goals: Iterable[ActiveGoal], context: ToolContext, *, touched: bool) -> tuple[GoalCheck, ...]:
-        """Every goal's check after an action; where the workspace was not changed, the last measure stands."""
-        listed = list(goals)
-        run = [active for active in listed if touched and active.goal.id in self._measured]
+        """Every goal's check after an action; where the workspace was not changed, the last measure stands.
+
+        A goal whose deadline has passed is neutral.
+        """
+        listed, now = list(goals), datetime.now(UTC)
+        over = {active.goal.id for active in listed if is_over(active.goal, now)}
+        run = [
+            active for active in listed if touched and active.goal.id in self._measured and active.goal.id not in over
+        ]
         results = dict(zip((active.goal.id for active in run), await _measure(run, context), strict=True))
-        checks = tuple(self._check(active, results.get(active.goal.id)) for active in listed)
+        checks = tuple(
+            _said(active, "neutral", self._measured.get(active.goal.id, 0.0), "its deadline has passed")
+            if active.goal.id in over
+            else self._check(active, results.get(active.goal.id))
+            for active in listed
+        )
         self._measured |= {check.goal: check.measure for check in checks if check.outcome != "error"}
         return checks
 

@@ -44,20 +44,25 @@ class Inbox:
     def _memory(self) -> AgentMemory:
         return self._at.memory
 
-    async def tell(self, text: str, sender: str, key: str) -> str:
-        """Publish a person's message; returns its id. `key` is the idempotency key: the same key again is the same
-        message, published once. Raises UsageError when too many wait."""
+    async def tell(self, text: str, sender: str, key: str, session: str | None = None) -> tuple[str, bool]:
+        """Publish a person's message; returns its id, and whether it was there before.
+
+        `key` is the idempotency key: the same key again is the same message, published once. `session`: the
+        conversation that it belongs to. Raises UsageError when too many wait.
+        """
         said = cut(self._facts.masker.text(well_formed(text)), MESSAGE_BYTES).text
-        message = self._facts.outside(MessageReceived, key, text=said, sender=well_formed(sender)[:100])
+        message = self._facts.outside(
+            MessageReceived, key, text=said, sender=well_formed(sender)[:100], session=session
+        )
         async with self._turn:
-            if not self._memory.knows_message(message.id):
+            if not (again := self._memory.knows_message(message.id)):
                 if not self._memory.has_room(said):
                     raise UsageError(
                         f"{len(self._memory.waiting)} messages wait for an answer already (at most {MOST_WAITING}, "
                         "512 KiB together): say it again when some are answered"
                     )
                 await self._facts.publish(message)
-        return message.id
+        return message.id, again
 
     async def set_goal(self, goal: Goal, *, by: Any, piece: int | None = None) -> None:
         """Make a goal active; `piece`: the number of the piece of material that it comes with. Raises UsageError when

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from conch.config import NeedSettings
 from conch.cycle.context import AgentContext
+from conch.cycle.goals import in_order
 from conch.cycle.grounding.files import list_files
 from conch.cycle.grounding.sensors import perceived
 from conch.cycle.state.memory import AgentMemory
+from conch.cycle.state.sessions import conversation
 from conch.minds import SensorValue, Situation
 from conch.needs import initial_state, most_pressing, needs_of, pressing, priorities_of
 
@@ -65,7 +67,7 @@ class Observer:
             needs=needs,
             pressing=pressing(needs, self._priorities),
             need=most_pressing(needs, self._priorities),
-            goals=tuple(active.goal for active in memory.goals.values()),
+            goals=in_order(memory.goals.values()),
             measures={
                 id: (active.best, active.measure if active.measure is not None else active.best)
                 for id, active in memory.goals.items()
@@ -75,6 +77,7 @@ class Observer:
             lessons=memory.lessons,
             waiting=tuple(later.text for later in memory.waiting[1 : 1 + SHOWN_WAITING]),
             message=waiting.text if waiting is not None else None,
+            conversation=conversation(memory.sessions, waiting.session) if waiting is not None else (),
             thought=memory.thought.thought.text if memory.thought is not None else "",
             claims=grounded.claims if grounded is not None else (),
             memory=grounded.memory if grounded is not None else (),

@@ -15,6 +15,7 @@ from conch.bus import ReceivedEvent, SharedSubscription
 from conch.config import BudgetSettings, NeedsSettings
 from conch.cycle.act import ActionResult, cut_short, taken
 from conch.cycle.control import AgentReport, Control
+from conch.cycle.hosting.draft import AnswerProgress, drafted
 from conch.cycle.inbox import Inbox
 from conch.cycle.policy import policy_digest
 from conch.cycle.publish import AgentPublisher
@@ -166,6 +167,10 @@ class ProgramCore:
 
     def limit(self, settings: BudgetSettings) -> None:
         """Does nothing: a program acts when it does, and its acts are told after it has acted."""
+
+    def draft(self) -> AnswerProgress:
+        """The message that waits: how far a program has come with it is not known."""
+        return drafted(self.memory, None)
 
     def next_prompt(self) -> NoReturn:
         """Raises UsageError: the program asks its model by itself."""

@@ -19,6 +19,7 @@ from .memory import LearningProgress as LearningProgress
 from .memory import learnt as learnt
 from .protocol import ActReward as ActReward
 from .protocol import Completion as Completion
+from .protocol import ConversationTurn as ConversationTurn
 from .protocol import Lesson as Lesson
 from .protocol import Mind as Mind
 from .protocol import MindWrapper as MindWrapper

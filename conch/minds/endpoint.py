@@ -107,6 +107,11 @@ class StreamedReply:
     logprob: float | None = None
     """Sum of the log probabilities of its tokens, where the endpoint reports them."""
 
+    @property
+    def so_far(self) -> str:
+        """The reply's text as far as it has come, else the call of a tool in it; without reasoning beside it."""
+        return "".join(self.parts) or " ".join(self.call or ())
+
     def take(self, chunk: JsonObject, key: str) -> None:
         """Append one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
 
@@ -210,8 +215,8 @@ class ChatEndpoint:
         self.where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
         """The address, without secrets."""
 
-    async def once(self, body: bytes, heard: Callable[[int], None] = lambda _: None) -> StreamedReply:
-        """The complete reply to one request. `heard` is called with every part of it, and the characters so far.
+    async def once(self, body: bytes, heard: Callable[[StreamedReply], None] = lambda _: None) -> StreamedReply:
+        """The complete reply to one request. `heard` is called with the reply so far, at every part of it.
 
         Raises TransientError for a temporary failure, ModelError for all others.
         """
@@ -254,13 +259,13 @@ class ChatEndpoint:
             )
         raise ModelError(f"{sentence} ({advice})", fatal=status < 500, status=status, detail=self._without_key(body))
 
-    async def _read(self, response: httpx2.Response, heard: Callable[[int], None]) -> StreamedReply:
+    async def _read(self, response: httpx2.Response, heard: Callable[[StreamedReply], None]) -> StreamedReply:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         reply = StreamedReply()
         if kind == "text/event-stream":
             async for data in _data(response, self.where):
                 self._take(reply, data, "delta")
-                heard(reply.size + reply.reasoned)
+                heard(reply)
         elif kind == "application/json":  # the endpoint does not support streaming
             self._take(reply, await _some(response, MAX_BODY), "message")
         else:

@@ -178,9 +178,10 @@ class OpenAIMind:
         try:
             async with asyncio.timeout_at(first) as limit:
 
-                def heard(characters: int) -> None:
+                def heard(reply: StreamedReply) -> None:
                     if prompt.progress is not None:
-                        prompt.progress.characters = characters
+                        prompt.progress.characters = reply.size + reply.reasoned
+                        prompt.progress.reply = reply
                     if not limit.expired():  # the deadline neither expired nor is about to
                         limit.reschedule(deadline)
 
@@ -219,7 +220,9 @@ class OpenAIMind:
         request |= self._extra
         return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
 
-    async def _in_some_form(self, prompt: Prompt, sampling: Sampling, heard: Callable[[int], None]) -> StreamedReply:
+    async def _in_some_form(
+        self, prompt: Prompt, sampling: Sampling, heard: Callable[[StreamedReply], None]
+    ) -> StreamedReply:
         """The reply to the request in the form that the endpoint is known to take, or in a plainer one that it takes: a
         part that it refuses by name is left out or renamed, and that is remembered once it has replied."""
         key = (self._endpoint.where, self.model)
@@ -239,7 +242,12 @@ class OpenAIMind:
                 return reply
 
     async def _persistently(
-        self, prompt: Prompt, sampling: Sampling, deadline: float, last: list[str], heard: Callable[[int], None]
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        deadline: float,
+        last: list[str],
+        heard: Callable[[StreamedReply], None],
     ) -> StreamedReply:
         failures = 0  # for which the endpoint did not say how long to wait
         loop = asyncio.get_running_loop()
@@ -250,7 +258,7 @@ class OpenAIMind:
             except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:
-                    heard(0)
+                    heard(StreamedReply())
                 wait = failure.after
                 if wait is None:
                     failures += 1

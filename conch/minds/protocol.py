@@ -88,6 +88,20 @@ class SensorValue:
 
 
 @dataclass(frozen=True)
+class ConversationTurn:
+    """A message of a person and the agent's answer to it, earlier in the same session."""
+
+    said: str
+    """The person's words, at most 1 KiB: beginning and end."""
+    answer: str
+    """The agent's, the same."""
+    signals: tuple[str, ...] = ()
+    """How people rated the answer: `satisfied`, `unsatisfied`, `corrected`."""
+    correction: str = ""
+    """The answer that would have been right, as a person said."""
+
+
+@dataclass(frozen=True)
 class Situation:
     """The agent's state in a question, as values. A model reads it as text (`Prompt.messages`)."""
 
@@ -111,6 +125,8 @@ class Situation:
     """Later messages that wait for an answer, the oldest first, at most 20."""
     message: str | None = None
     """The oldest unanswered message of a person."""
+    conversation: tuple[ConversationTurn, ...] = ()
+    """What was said before in the session of that message, the oldest first, at most 8 turns."""
     thought: str = ""
     """This cycle's thought; empty while thinking."""
     claims: tuple[Claim, ...] = ()
@@ -143,12 +159,23 @@ class PromptPart:
     """Entries that are in it in part."""
 
 
+class GrowingReply(Protocol):
+    """A reply while it comes."""
+
+    @property
+    def so_far(self) -> str:
+        """Its text as far as it has come."""
+        ...
+
+
 @dataclass
 class ReplyProgress:
     """How far a reply has come; the mind that gives it keeps it up to date."""
 
     characters: int = 0
     """Characters of the reply and its reasoning so far."""
+    reply: GrowingReply | None = None
+    """The reply that grows; None: no part of it has come, or the mind gives its reply in one piece."""
 
     @property
     def tokens(self) -> int:

@@ -6,6 +6,7 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +29,23 @@ def goal_id(statement: str) -> str:
     return "-".join([*(word[:16] for word in words), secrets.token_hex(2)])
 
 
-def goal_of(statement: str, check: CommandCheck | FileCheck | TestsCheck, priority: float) -> Goal:
-    """A goal with an id of its own. Raises UsageError for what cannot be one."""
+def goal_of(
+    statement: str,
+    check: CommandCheck | FileCheck | TestsCheck,
+    priority: float,
+    deadline: datetime | None = None,
+    parent: str | None = None,
+) -> Goal:
+    """A goal with an id of its own. `deadline`: without a time zone it is in this machine's; `parent`: the id of the
+    goal that it is a part of. Raises UsageError for what cannot be one, and for a deadline that has passed."""
     statement = well_formed(statement).strip()
+    until = None if deadline is None else deadline.astimezone(UTC)
+    if until is not None and until <= datetime.now(UTC):
+        raise UsageError(f"the deadline {until:%Y-%m-%d %H:%M} UTC has passed: name a later one")
     try:
-        return Goal(id=goal_id(statement), statement=statement, check=check, priority=priority)
+        return Goal(
+            id=goal_id(statement), statement=statement, check=check, priority=priority, deadline=until, parent=parent
+        )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise UsageError(f"{first['loc'][0]}: {first['msg']}") from None

@@ -12,7 +12,7 @@ from conch.consumer import follow
 from conch.errors import UsageError
 from conch.needs import HUMAN_SCORER
 from conch.rules import NAME
-from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode, subject_of
+from conch_schemas import ActionTaken, ExperienceRecorded, RewardAssigned, Score, decode, encode, subject_of
 
 RANGE: Final = (-1.0, 1.0)
 """The range of a person's component where `rewards.parts` names no other: blame to praise."""
@@ -71,6 +71,13 @@ def said_score(
         scorer=HUMAN_SCORER,
         scores=(score,),
     )
+
+
+def is_said(whole: ExperienceRecorded | None, name: str, value: float, why: str) -> bool:
+    """Whether the person's newest score of that name that counts is this one; `whole`: the act's experience."""
+    shown = () if whole is None else whole.scores
+    mine = [one for one in shown if (one.component, one.scorer) == (name, HUMAN_SCORER)]
+    return any((one.value, one.explanation) == (value, why) for one in mine)
 
 
 async def publish_score(

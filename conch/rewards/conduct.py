@@ -96,10 +96,14 @@ def _turn(action: ActionTaken, *, passed: bool) -> TurnResult:
     used = act.kind == "TOOL" and act.valid and act.tool is not None
     said = act.args.get("text") if used and act.tool == "reply" else None
     context = action.effect.context if action.effect is not None else None
+    person = action.message
     return TurnResult(
         tools_passed=passed,
         tools=(act.tool,) if used and act.tool is not None else (),
+        user_corrected=person is not None and "corrected" in person.signals,
+        signals=() if person is None else person.signals,
         response=said if isinstance(said, str) else action.raw,
+        stopping_suggestion=None if person is None else person.stopping_suggestion,
         context_utilization=None if context is None else context.tokens / context.window,
     )
 

@@ -10,6 +10,10 @@ from .approvals import approvals_shown as approvals_shown
 from .base import View as View
 from .bus import BusInfo as BusInfo
 from .bus import survey as survey
+from .chat import ChatLine as ChatLine
+from .chat import RatingShown as RatingShown
+from .chat import chat_line as chat_line
+from .chat import rating_shown as rating_shown
 from .checks import UNSEEN as UNSEEN
 from .checks import DoctorFinding as DoctorFinding
 from .checks import everything as everything

@@ -12,7 +12,16 @@ import msgspec
 
 from conch.witness.canonical import canonical, content_hash, values_hash
 from conch.witness.words import Scored, score_sets
-from conch_schemas import ActionTaken, ExperienceRecorded, Mark, NeedsChanged, Score, event_type
+from conch_schemas import (
+    ActionTaken,
+    ExperienceRecorded,
+    Mark,
+    MessageReceived,
+    MessageSent,
+    NeedsChanged,
+    Score,
+    event_type,
+)
 
 SCORE: Final = "score"
 VERDICT: Final = "verdict"
@@ -20,8 +29,16 @@ FIGURES: Final = "figures"
 """Kind of a verdict of which only the figures were published, because its words would have made it too large."""
 
 LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
-    event_type(ActionTaken): (("effect", None), ("goals.accepted", True), ("decoding", None), ("cost", None)),
+    event_type(ActionTaken): (
+        ("effect", None),
+        ("goals.accepted", True),
+        ("decoding", None),
+        ("cost", None),
+        ("message", None),
+    ),
     event_type(NeedsChanged): (("beside", []),),
+    event_type(MessageReceived): (("session", None),),
+    event_type(MessageSent): (("session", None),),
 }
 """Fields with their defaults, in the order in which they came, that a type of events gained after its first marks. A
 reader of today adds them with their defaults to an event of before, whose mark was taken without them."""

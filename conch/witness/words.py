@@ -13,6 +13,7 @@ from conch_schemas import (
     AgentPaused,
     AgentResumed,
     AlarmRaised,
+    AnswerRated,
     ExperienceRecorded,
     GoalDropped,
     GoalReached,
@@ -31,6 +32,7 @@ Scored = RewardAssigned | NeedsChanged | NoveltyMeasured
 Outside = (
     MessageReceived
     | MessageSent
+    | AnswerRated
     | GoalSet
     | GoalReached
     | GoalDropped
@@ -39,7 +41,7 @@ Outside = (
     | ActApproved
     | ActDenied
 )
-"""What people and the agent say, set, end and decide on."""
+"""What people and the agent say, rate, set, end and decide on."""
 Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside
 """The events that get a mark."""
 
@@ -82,6 +84,8 @@ def words_for(fact: Witnessed) -> MarkText | None:
             return _scores(scorer, fact.action_id, scores) if scorer else None
         case MessageReceived() | MessageSent():
             return _message(fact)
+        case AnswerRated():
+            return _rating(fact)
         case GoalSet() | GoalReached() | GoalDropped():
             return _goal(fact)
         case ActApproved() | ActDenied():
@@ -92,9 +96,10 @@ def words_for(fact: Witnessed) -> MarkText | None:
 
 
 def _act(action: ActionTaken) -> MarkText:
-    act, outcome = action.action, action.outcome
+    act, outcome, said = action.action, action.outcome, action.message
     error = "" if outcome.error is None else f": {_short(outcome.error).rstrip('.')}"
     reasons = [
+        *([f"It answers the message of {_short(said.sender)}."] if said is not None else []),
         f"Thought: {_short(action.thought)}" if action.thought else "No thought is known.",
         "The reply is valid." if act.valid else f"The reply is not valid: {_short(act.reason or 'no reason given')}.",
         f"Outcome: {outcome.status}{error}.",
@@ -103,7 +108,7 @@ def _act(action: ActionTaken) -> MarkText:
     return MarkText(
         origin=action.agent,
         domain="action",
-        stimulus=_short(action.thought),
+        stimulus=_short(action.thought if said is None else said.text),
         response=_short(action.raw),
         reasoning=" ".join(reasons),
         evidence="check" if action.goals else "fact",
@@ -168,6 +173,12 @@ def _message(message: MessageReceived | MessageSent) -> MarkText:
         reasoning="A person sent the agent this message." if received else "The agent sent this message.",
         evidence="fact",
     )
+
+
+def _rating(rated: AnswerRated) -> MarkText:
+    response = rated.rating if not rated.text else f"{rated.rating}: {_short(rated.text)}"
+    why = "A person rated the answer to this message."
+    return MarkText("user", "message", f"message {rated.message}", response, why, "judgement")
 
 
 def _goal(event: GoalSet | GoalReached | GoalDropped) -> MarkText:

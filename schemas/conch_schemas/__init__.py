@@ -2,6 +2,7 @@
 
 from conch_schemas.action import (
     Action,
+    AnsweredMessage,
     Claim,
     Cost,
     Cut,
@@ -41,7 +42,7 @@ from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import ContradictoryMemories, MemoryConsolidated, MergedMemory
-from conch_schemas.message import MessageReceived, MessageSent
+from conch_schemas.message import SESSION_PATTERN, AnswerRated, MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
@@ -78,6 +79,7 @@ __all__ = [
     "EVENTS",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
+    "SESSION_PATTERN",
     "STREAM_SUBJECTS",
     "ActApproved",
     "ActAsked",
@@ -89,6 +91,8 @@ __all__ = [
     "AgentResumed",
     "AlarmKind",
     "AlarmRaised",
+    "AnswerRated",
+    "AnsweredMessage",
     "AnyEvent",
     "BudgetReached",
     "BudgetReserved",

@@ -71,6 +71,23 @@ class Outcome(Value):
     """The id of the message that the tool `reply` answered."""
 
 
+class AnsweredMessage(Value):
+    """The person's message that an act answered, and what people did about the answer before it."""
+
+    id: str
+    """The id of the `message.received`."""
+    text: str
+    """The person's words, cut to 4 KiB (complete in `message.received`)."""
+    sender: str = "user"
+    session: str | None = None
+    """The conversation that it belongs to; None: it stands alone."""
+    signals: tuple[str, ...] = ()
+    """Ratings that people gave the session's answer before this one: `satisfied`, `unsatisfied`, `corrected`. They come
+    from people's acts, never from the words of a message."""
+    stopping_suggestion: str | None = None
+    """The reason of a person who rated the session's answer before this one with `stop`; None: no person did."""
+
+
 class GoalCheck(Value):
     """The result of a goal's own check after the act."""
 

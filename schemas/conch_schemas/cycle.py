@@ -6,7 +6,18 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from conch_schemas.action import Action, Claim, Cost, Cut, GoalCheck, Outcome, PromptMessage, Unit, Usage
+from conch_schemas.action import (
+    Action,
+    AnsweredMessage,
+    Claim,
+    Cost,
+    Cut,
+    GoalCheck,
+    Outcome,
+    PromptMessage,
+    Unit,
+    Usage,
+)
 from conch_schemas.decoding import Decoding
 from conch_schemas.effect import MeasuredEffect
 from conch_schemas.envelope import Event
@@ -131,6 +142,9 @@ class ActionTaken(Event):
     """How the reply was decoded; None: recorded by a version that did not say it."""
     cost: Cost | None = None
     """Price of the thought and the decision; None: not known, as tokens were not counted or there is no price."""
+    message: AnsweredMessage | None = None
+    """The person's message that it answered; None: it answered none, or was recorded by a version that did not say
+    it."""
 
     @property
     def place(self) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import MemoryConsolidated
-from conch_schemas.message import MessageReceived, MessageSent
+from conch_schemas.message import AnswerRated, MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
@@ -45,6 +45,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     WeightsSet,
     MessageReceived,
     MessageSent,
+    AnswerRated,
     SenseMeasured,
     MarkWitnessed,
     ExperienceRecorded,
@@ -78,6 +79,7 @@ AnyEvent = Annotated[
     | WeightsSet
     | MessageReceived
     | MessageSent
+    | AnswerRated
     | SenseMeasured
     | MarkWitnessed
     | ExperienceRecorded

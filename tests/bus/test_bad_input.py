@@ -33,6 +33,7 @@ from conch_schemas import (
     AgentPaused,
     AgentResumed,
     AlarmRaised,
+    AnswerRated,
     ContractViolationError,
     Event,
     ExperienceRecorded,
@@ -68,7 +69,7 @@ READS: dict[str, tuple[type[Event], ...]] = {
     "progress": (TaskProgressed, ActionTaken, WeightsSet),
     "witness": (
         *(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, ExperienceRecorded, AlarmRaised, PolicySet),
-        *(MessageReceived, MessageSent, GoalSet, GoalReached, GoalDropped, AgentPaused, AgentResumed),
+        *(MessageReceived, MessageSent, AnswerRated, GoalSet, GoalReached, GoalDropped, AgentPaused, AgentResumed),
         *(ActApproved, ActDenied),
     ),
     "store": FACTS,

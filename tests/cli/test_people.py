@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -201,3 +202,21 @@ def test_an_agent_of_another_home_is_refused(home: Home) -> None:
     with pytest.raises(UsageError, match="no agent 'other'"):
         agent_named(home, Settings(), "other")
     assert not home.agent_dir("other").exists()
+
+
+async def test_a_goal_has_a_deadline_and_a_whole(home: Home, common: CommonOptions, printed: Printed) -> None:
+    """A part names an active goal; a deadline that has passed, or a whole that is not there, is refused."""
+    await goal.add("Be whole", file="whole", common=replace(common, json=True))
+    whole = json.loads(printed())["goal"]
+    later = datetime(2999, 1, 1, tzinfo=UTC)
+    await goal.add("Be a part", file="part", deadline=later, parent=whole, common=replace(common, json=True))
+    part = json.loads(printed())["goal"]
+    with pytest.raises(UsageError, match=r"the deadline 2020-.* has passed"):
+        await goal.add("Too late", file="x", deadline=datetime(2020, 1, 1, tzinfo=UTC), common=common)
+    with pytest.raises(ConchError, match="there is no active goal 'nothing' to be a part of"):
+        await goal.add("Of nothing", file="x", parent="nothing", common=common)
+
+    async with open_bus(home, Settings()) as bus:
+        found = await recover(bus, "echo", RecoveryStart(home.agentuid("echo")))
+    assert list(found.memory.goals) == [whole, part]
+    assert (found.memory.goals[part].goal.parent, found.memory.goals[part].goal.deadline) == (whole, later)

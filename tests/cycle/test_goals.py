@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conch.cycle.goals import reached_by_parts
+from conch.cycle.state.memory import AgentMemory, remember
 from conch.minds import Situation
 from conch.tools import ToolContext, tool
-from conch_schemas import ActionTaken, CommandCheck, FileCheck, Goal, GoalCheck, GoalReached
+from conch_schemas import (
+    ActionTaken,
+    CommandCheck,
+    Event,
+    FileCheck,
+    Goal,
+    GoalCheck,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from tests.cycle.conftest import Life
@@ -24,6 +38,14 @@ async def write(context: ToolContext, text: str) -> str:
 
 def goal(id: str = "x", **check: Any) -> Goal:
     return Goal(id=id, statement=f"Goal {id}.", check=FileCheck(**({"path": "x"} | check)))
+
+
+def an_event(kind: type[Event], **data: Any) -> Event:
+    """An event of no cycle."""
+    return kind(id=f"{kind.TYPE}/{data['goal']}"[:60], source=source_of("echo", AGENTUID), agent="echo", **data)
+
+
+AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"
 
 
 def writes(*texts: str) -> Callable[[Situation], str]:
@@ -146,3 +168,75 @@ async def test_goals_of_the_home_are_set_once(life: Life) -> None:
         (life.workspace / "x").unlink(missing_ok=True)
 
     assert [fact.TYPE for fact in life.facts() if fact.TYPE.startswith("goal")] == ["goal.set", "goal.reached"]
+
+
+async def test_a_goal_whose_deadline_has_passed_is_dropped_with_a_word(life: Life) -> None:
+    """Before the next cycle, and its check pays nothing from then on; one that is due later stays."""
+    now = datetime.now(UTC)
+    past = goal("past").model_copy(update={"deadline": now - timedelta(minutes=1)})
+    naive = goal("naive").model_copy(update={"deadline": datetime(2020, 1, 1)})  # noqa: DTZ001 - as a file may name it
+    later = goal("later", path="y").model_copy(update={"deadline": now + timedelta(days=1)})
+    life.add(write)
+    life.configured(goals=(past, naive, later))
+    life.mind.decides = writes("tide")
+    agent = await life.run(2)
+
+    dropped = {fact.goal: fact.why for fact in life.facts(GoalDropped)}
+    assert set(dropped) == {"past", "naive"}
+    assert all(why.startswith("its deadline ") for why in dropped.values())
+    assert list(agent.memory.goals) == ["later"]
+    assert life.facts(GoalReached) == []
+
+
+async def test_a_deadline_that_passes_in_a_cycle_pays_nothing(life: Life) -> None:
+    """The act that would have reached the goal comes too late: its check is neutral, and the goal is dropped."""
+    due = datetime.now(UTC) + timedelta(seconds=1.5)
+    life.add(write)
+    life.configured(goals=(goal().model_copy(update={"deadline": due}),))
+
+    def decides(_: Situation) -> str:
+        while datetime.now(UTC) < due:
+            pass
+        return 'TOOL: write(text="tide")'
+
+    life.mind.decides = decides
+    await life.run(2)
+
+    assert [(check.outcome, check.detail) for check in checks(life)] == [("neutral", "its deadline has passed")]
+    assert [fact.goal for fact in life.facts(GoalDropped)] == ["x"]
+    assert life.facts(GoalReached) == []
+
+
+async def test_a_goal_is_reached_when_its_parts_are(life: Life) -> None:
+    """Part by part, and the whole of the whole too; a part that was dropped reaches nothing."""
+    whole, top = goal("whole", path="never"), goal("top", path="never")
+    parts = [goal("a"), goal("b", contains=("moon",))]
+    life.add(write)
+    life.configured(
+        goals=(
+            top,
+            whole.model_copy(update={"parent": "top"}),
+            *(part.model_copy(update={"parent": "whole"}) for part in parts),
+        )
+    )
+    life.mind.decides = writes("tide", "moon")
+    await life.run(4)
+
+    assert [fact.goal for fact in life.facts(GoalReached)] == ["a", "b", "whole", "top"]
+    memory = remember(AgentMemory(), an_event(GoalSet, goal=whole))
+    memory = remember(memory, an_event(GoalSet, goal=parts[0].model_copy(update={"parent": "whole"})))
+    memory = remember(memory, an_event(GoalDropped, goal="a"))
+    assert reached_by_parts(memory.goals.values()) == []
+
+
+async def test_goals_of_a_higher_priority_come_first(life: Life) -> None:
+    """In what the mind is told; those of one priority in the order in which they were set."""
+    life.configured(
+        goals=tuple(
+            goal(name, path=name).model_copy(update={"priority": priority})
+            for name, priority in (("low", 0.1), ("first", 0.5), ("second", 0.5), ("high", 0.9))
+        )
+    )
+    await life.run(1)
+
+    assert [one.id for one in life.mind.asked[0].situation.goals] == ["high", "first", "second", "low"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from conch.cycle.prompts.build import QUOTED, PromptLimits, deciding, reflecting, system_prompt, thinking
-from conch.minds import ActReward, Lesson, Prompt, RecentOutcome, RewardLine, SensorValue, Situation
+from conch.minds import ActReward, ConversationTurn, Lesson, Prompt, RecentOutcome, RewardLine, SensorValue, Situation
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from conch.values import Values
 from conch_schemas import Action, Claim, FileCheck, Goal
@@ -26,6 +26,7 @@ def situation(text: str, message: str | None = None) -> Situation:
         need="curiosity",
         goals=(Goal(id="g", statement=text[:500], check=FileCheck(path="x")),),
         message=message,
+        conversation=(ConversationTurn(text, text, ("corrected",), text),),
         thought=text,
         claims=(Claim(claim=text[:300], about="memory", verdict="unknown", evidence=text[:300]),),
         memory=(text,),
@@ -85,6 +86,7 @@ def test_for_a_mind_that_reads_no_text_only_the_decision_is_written(ask: Callabl
 
 TITLES = (
     "Needs, the most pressing first (0 starved, 1 satisfied):",
+    "The conversation so far, the oldest first (a person's words and your answers):",
     "A person says (answer with the tool reply):",
     "Goals:",
     "Later messages that wait for an answer:",

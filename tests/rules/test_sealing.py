@@ -210,7 +210,7 @@ def test_an_act_from_before_a_field_came_is_what_was_sealed(act: Act) -> None:
     """A newer reader adds each field, the newest last, with its default; with a value in it the act is another one."""
     action = act(0)
     wire = json.loads(wire_form(action))
-    for field in ("cost", "decoding", "effect"):  # no goals, so none lacks `accepted`, which came between
+    for field in ("message", "cost", "decoding", "effect"):  # no goals, so none lacks `accepted`, which came between
         del wire["data"][field]
         content = hashlib.sha256(rfc8785.dumps(wire)).hexdigest()
 

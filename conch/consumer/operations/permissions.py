@@ -20,6 +20,7 @@ from conch_schemas import (
     ActionTaken,
     AgentPaused,
     AgentResumed,
+    AnswerRated,
     BudgetReached,
     BudgetReserved,
     ConsumerFailed,
@@ -84,7 +85,16 @@ OF_AGENTS = (
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
 to them."""
-OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, ActApproved, ActDenied, WeightsSet, RewardAssigned)
+OF_PEOPLE = (
+    MessageReceived,
+    AnswerRated,
+    GoalSet,
+    GoalDropped,
+    ActApproved,
+    ActDenied,
+    WeightsSet,
+    RewardAssigned,
+)
 """The events that the command line publishes: weights, scores by people and of the past, and messages to agents and
 decisions on their acts while no run is in progress."""
 _READ = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from conch.cycle.state.sent import SentPrompt
 from conch.errors import BusError, ConchError, UsageError
 from conch.processes import messages
 from conch.tasks import concurrently
-from conch_schemas import AgentPaused, AgentResumed, Goal, JsonObject, control_subject
+from conch_schemas import SESSION_PATTERN, AgentPaused, AgentResumed, Goal, JsonObject, control_subject
 
 SHOWN = 100
 """Agents that one status shows; those that wait for something come first."""
@@ -48,6 +49,7 @@ class AgentCommands:
             "approve": self._approve,
             "status": self._status,
             "prompt": self._prompt,
+            "draft": self._draft,
         }
 
     async def answer(self, subject: str, data: bytes) -> bytes:
@@ -139,7 +141,9 @@ class AgentCommands:
         if not isinstance(text, str) or not text.strip():
             raise UsageError("a message needs a text")
         key = str(body.get("id") or uuid.uuid4())
-        return {"id": await self._one.agent.people_inbox.tell(text, str(body.get("sender", "user")), key)}
+        session = session_of(body.get("session"))
+        id, again = await self._one.agent.people_inbox.tell(text, str(body.get("sender", "user")), key, session)
+        return {"id": id, "again": True} if again else {"id": id}
 
     async def _goal(self, body: JsonObject) -> JsonObject:
         if "drop" in body:
@@ -149,6 +153,8 @@ class AgentCommands:
         if not isinstance(body.get("add"), dict):
             raise UsageError('a request about goals has "add", a goal, or "drop", a goal\'s id')
         new = _goal(body["add"])
+        if new.parent is not None and new.parent not in self._one.agent.memory.goals:
+            raise UsageError(f"there is no active goal {new.parent[:60]!r} to be a part of: conch goal list shows them")
         await self._one.agent.people_inbox.set_goal(new, by="user")
         return {"goal": new.id}
 
@@ -163,11 +169,24 @@ class AgentCommands:
     async def _prompt(self, body: JsonObject) -> JsonObject:
         return {"prompt": SentPrompt.of(self._one.agent.next_prompt()).model_dump(mode="json")}
 
+    async def _draft(self, body: JsonObject) -> JsonObject:
+        return {"state": self._one.control.state, **self._one.agent.draft()}
+
     async def _status(self, body: JsonObject) -> JsonObject:
         if body.get("all") is not True:
             return dict(self._one.status())
         rows: list[JsonObject] = [dict(one.row()) for one in self._beside.values()]
         return _fleet(rows, Counter(row["state"] for row in rows))
+
+
+def session_of(named: object) -> str | None:
+    """The session that a request names, None for none. Raises UsageError for what cannot be the id of one."""
+    if named is None or (isinstance(named, str) and re.fullmatch(SESSION_PATTERN, named)):
+        return named
+    raise UsageError(
+        f"{str(named)[:60]!r} is no session: it is 1 to 128 letters, digits, '.', '_', ':' and '-', and begins with a "
+        "letter or a digit"
+    )
 
 
 def _fleet(rows: list[JsonObject], states: Mapping[str, int]) -> JsonObject:

@@ -9,6 +9,7 @@ from typing import Protocol
 from conch.bus import Bus, ReceivedEvent
 from conch.config import BudgetSettings
 from conch.cycle.control import AgentReport, Control, StoppedError
+from conch.cycle.hosting.draft import AnswerProgress
 from conch.cycle.hosting.interrupt import Interrupt
 from conch.cycle.inbox import Inbox
 from conch.cycle.schedule import Schedule
@@ -59,6 +60,10 @@ class HostedAgent(Protocol):
 
     def limit(self, settings: BudgetSettings) -> None:
         """Hold to these limits from now on."""
+        ...
+
+    def draft(self) -> AnswerProgress:
+        """What it does now for the message that waits."""
         ...
 
     def next_prompt(self) -> Prompt:

@@ -25,7 +25,7 @@ from conch.cycle.prompts.budget import (
     neutral,
 )
 from conch.cycle.prompts.examples import EXAMPLES, TaskExample
-from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, lessons_section
+from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, conversation_section, lessons_section
 from conch.cycle.prompts.recalled import memories_section
 from conch.masking import NO_SECRETS, Masker
 from conch.minds import Prompt, PromptPart, Purpose, Situation
@@ -232,6 +232,7 @@ def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[P
     """The sections in the order of the prompt; those that change with every cycle stand last."""
     yield _needs(situation, budget)
     message = (SectionEntry(body=situation.message),) if situation.message is not None else ()
+    yield conversation_section(situation)
     yield PromptSection("message", "A person says (answer with the tool reply):", message, priority=1, share=0.3)
     yield PromptSection("goals", "Goals:", tuple(_goals(situation)), priority=4, share=0.25)
     title = "Later messages that wait for an answer:"
@@ -266,7 +267,8 @@ def _goals(situation: Situation) -> Iterator[SectionEntry]:
     for goal in situation.goals:
         found = situation.measures.get(goal.id)
         stands = "not checked yet" if found is None else f"best so far {found[0]:.2f} of 1, now {found[1]:.2f}"
-        lines = (goal.statement, f"its check: {_check(goal)}", stands)
+        until = () if goal.deadline is None else (f"until {goal.deadline:%Y-%m-%d %H:%M}",)
+        lines = (goal.statement, f"its check: {_check(goal)}", stands, *until)
         yield SectionEntry("\n".join(f"- {' '.join(line.split())}" for line in lines))
 
 

@@ -6,11 +6,12 @@ A call is written as the parser accepts it, so that it can be repeated as it sta
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from conch.actions import render
 from conch.cycle.prompts.budget import MadeEntries, PromptSection, SectionEntry
 from conch.cycle.state.rewards import with_short_arguments
-from conch.minds import ActReward, Lesson, RecentOutcome, Situation
+from conch.minds import ActReward, ConversationTurn, Lesson, RecentOutcome, Situation
 from conch_schemas import Action
 
 CALL_ARGUMENT = 1000
@@ -51,6 +52,14 @@ def lessons_section(situation: Situation) -> PromptSection:
     return PromptSection("lessons", title, entries, priority=5, share=0.15)
 
 
+def conversation_section(situation: Situation) -> PromptSection:
+    """What was said before in the session of the message, the oldest first: a person's words and the agent's, quoted,
+    and how people rated the answers. Of a section that is too long, the last words stay."""
+    entries = [entry for turn in situation.conversation for entry in _turn(turn)]
+    title = "The conversation so far, the oldest first (a person's words and your answers):"
+    return PromptSection("conversation", title, tuple(entries), priority=2, share=0.25, newest_first=True)
+
+
 def call_text(action: Action, most: int) -> str:
     """The action on one line. A valid one parses again: to the same action where its arguments have at most `most`
     characters and none of the rare line ends, which become blanks; longer arguments lose their middle."""
@@ -63,6 +72,15 @@ def reward_text(reward: ActReward) -> str:
     lines = [f"{line.step.removeprefix('part:')} {line.amount:+.3f}{_because(line.why)}" for line in told[:LINES_TOLD]]
     so_far = "" if reward.complete else " so far, not every score has come"
     return f"{reward.total:+.3f}{so_far}" + (f" = {'; '.join(lines)}" if lines else "")
+
+
+def _turn(turn: ConversationTurn) -> Iterator[SectionEntry]:
+    yield SectionEntry("- the person said:", turn.said)
+    yield SectionEntry("- you answered:", turn.answer)
+    if turn.correction:
+        yield SectionEntry("- the person corrected that to:", turn.correction)
+    if told := [signal for signal in turn.signals if signal != "corrected"]:
+        yield SectionEntry(f"- the person was {' and '.join(told)} with that")
 
 
 def _act(act: RecentOutcome, most: int) -> SectionEntry:

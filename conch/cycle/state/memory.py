@@ -14,6 +14,7 @@ from conch.cycle.effects.phases import ROLE_WINDOW, ActPhase, phase_of
 from conch.cycle.grounding.sensors import SensorReading, heard
 from conch.cycle.state.effects import touched
 from conch.cycle.state.rewards import with_lesson, with_reward, with_short_arguments
+from conch.cycle.state.sessions import AnsweredTurn, answered_message, with_rating, with_turn
 from conch.folds import MOST_LEAP
 from conch.minds import ActReward, Lesson, Purpose, RecentOutcome
 from conch.text import cut
@@ -24,6 +25,8 @@ from conch_schemas import (
     Action,
     ActionDecided,
     ActionTaken,
+    AnsweredMessage,
+    AnswerRated,
     BudgetReached,
     BudgetReserved,
     CycleReflected,
@@ -86,7 +89,7 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
 )
 """The events that only the agent itself publishes."""
 
-TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived, ActApproved, ActDenied)
+TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived, AnswerRated, ActApproved, ActDenied)
 """Events from people: the agent publishes them on request, other processes do while it does not run."""
 
 OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
@@ -112,6 +115,8 @@ class ActiveGoal(_MemoryModel):
     """The number of the piece of material that it came with."""
     since: int = 0
     """The first cycle that it was active in."""
+    children_reached: int = 0
+    """How many goals that are a part of it were reached."""
     tried: bool = False
     """Whether its check failed after an act that changed the check's measure or ran the check itself. Of acts whose
     effect was not measured: after one that may have changed the workspace."""
@@ -151,6 +156,9 @@ class UnansweredMessage(_MemoryModel):
     text: str
     size: int
     """Bytes that it takes in the stored memory."""
+    sender: str = "user"
+    session: str | None = None
+    """The conversation that it belongs to; None: it stands alone."""
 
 
 class TokensSpent(_MemoryModel):
@@ -205,6 +213,8 @@ class AgentMemory(_MemoryModel):
     """Messages without an answer, the oldest first."""
     answered: tuple[str, ...] = ()
     """Ids of the last messages that were answered."""
+    sessions: dict[str, tuple[AnsweredTurn, ...]] = Field(default_factory=dict)
+    """The last turns of the last sessions; the session that was answered last is the last one."""
     needs: dict[str, float] = Field(default_factory=dict)
     senses: dict[str, SensorReading] = Field(default_factory=dict)
     """The last reading of each sensor; the most recent one is last."""
@@ -253,6 +263,13 @@ class AgentMemory(_MemoryModel):
     def is_waiting(self, id: str) -> bool:
         """Whether this message waits for an answer."""
         return any(waiting.id == id for waiting in self.waiting)
+
+    def answered_message(self, id: str | None) -> AnsweredMessage | None:
+        """The waiting message of this id, as the act that answers it has it; None where no such message waits."""
+        for one in self.waiting:
+            if one.id == id:
+                return answered_message(self.sessions, one.id, one.text, one.sender, one.session)
+        return None
 
     def has_room(self, text: str) -> bool:
         """Whether another message of this text may wait."""
@@ -318,12 +335,18 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
-            waiting = UnansweredMessage(id=event.id, text=event.text, size=_size(event.text))
+            waiting = UnansweredMessage(
+                id=event.id, text=event.text, size=_size(event.text), sender=event.sender, session=event.session
+            )
             return memory.model_copy(update={"waiting": (*memory.waiting, waiting)})
         case MessageSent() if event.answers is not None and event.answers not in memory.answered:
             left = tuple(waiting for waiting in memory.waiting if waiting.id != event.answers)
             answered = (*memory.answered, event.answers)[-MOST_ANSWERED:]
-            return memory.model_copy(update={"waiting": left, "answered": answered})
+            return memory.model_copy(
+                update={"waiting": left, "answered": answered, "sessions": _conversed(memory, event)}
+            )
+        case AnswerRated():
+            return memory.model_copy(update={"sessions": with_rating(memory.sessions, event)})
         case GoalSet(piece=int(piece)) if piece >= memory.next_piece:
             came = BroughtMaterial(piece=piece, cycle=memory.next_cycle)
             return memory.model_copy(update={"goals": _with_goal(memory, event), "material": came})
@@ -331,15 +354,31 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
             known = memory.known_goals | {event.goal.id}
             return memory.model_copy(update={"goals": _with_goal(memory, event), "known_goals": known})
         case GoalReached() | GoalDropped() if event.goal in memory.goals:
-            goals = {id: goal for id, goal in memory.goals.items() if id != event.goal}
-            return memory.model_copy(update={"goals": goals})
+            return memory.model_copy(update={"goals": _without_goal(memory, event)})
     return memory
+
+
+def _conversed(memory: AgentMemory, answer: MessageSent) -> dict[str, tuple[AnsweredTurn, ...]]:
+    """The sessions with the turn that the answer ends; unchanged where its message is of none, or does not wait."""
+    said = next((waiting for waiting in memory.waiting if waiting.id == answer.answers), None)
+    if said is None or said.session is None:
+        return memory.sessions
+    return with_turn(memory.sessions, said.session, said.id, said.text, answer.text)
 
 
 def _with_goal(memory: AgentMemory, event: GoalSet) -> dict[str, ActiveGoal]:
     """The goals with the event's; one of the same id that is active stays."""
     active = ActiveGoal(goal=event.goal, piece=event.piece, since=memory.next_cycle)
     return memory.goals if event.goal.id in memory.goals else memory.goals | {event.goal.id: active}
+
+
+def _without_goal(memory: AgentMemory, event: GoalReached | GoalDropped) -> dict[str, ActiveGoal]:
+    """The goals without the event's; the goal that it was a part of counts it, if it was reached."""
+    goals = {id: active for id, active in memory.goals.items() if id != event.goal}
+    parent = goals.get(memory.goals[event.goal].goal.parent or "")
+    if isinstance(event, GoalReached) and parent is not None:
+        goals[parent.goal.id] = parent.model_copy(update={"children_reached": parent.children_reached + 1})
+    return goals
 
 
 def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:

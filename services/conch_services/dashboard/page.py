@@ -39,6 +39,12 @@ MENU = (
         "Every cycle, the newest first: one thought, one act, and the reward it got. A cycle's own page tells it from "
         "the thought to the scores and the marks of the witness.",
     ),
+    MenuEntry(
+        "/chat",
+        "Chat",
+        "Conversations with the agent: each answer with its reward and its mark, and your word on it: right, wrong, or "
+        "the answer that would have been right.",
+    ),
     MenuEntry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
     MenuEntry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
     MenuEntry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),

@@ -36,6 +36,9 @@ class DashboardContext:
     tasks: OwnedTasks = field(default_factory=OwnedTasks)
     """What outlasts the request that began it, since others wait for it, too."""
 
+    turns: int = 0
+    """Turns of conversations that are open."""
+
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="conch.history")
         self._mine = threading.local()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -21,6 +21,7 @@ from conch.requests import (
     check_of,
     goal_of,
     handed_over,
+    is_said,
     next_number,
     publish_score,
     said_score,
@@ -32,7 +33,6 @@ from conch.views import GoalDone, MessageTold, Scored, State, scored_shown
 from conch_schemas import (
     Check,
     Event,
-    ExperienceRecorded,
     GoalDropped,
     GoalSet,
     MessageReceived,
@@ -93,6 +93,10 @@ class NewGoal(_RequestBody):
     statement: Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"\S")]
     check: Annotated[CommandChecked | FileChecked | TestsChecked, Field(discriminator="kind")]
     priority: float = Field(default=0.5, ge=0, le=1)
+    deadline: AwareDatetime | None = None
+    """When it is dropped, reached or not."""
+    parent: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """The active goal that it is a part of: that one is reached when all its parts are."""
 
 
 class DroppedGoal(_RequestBody):
@@ -146,15 +150,23 @@ async def tell(world: TheWorld, agent: AgentPath, message: MessageRequest) -> Re
 async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
     """Set a goal, with exactly one check: a command, a file of the workspace, or tests."""
     try:
-        goal = goal_of(new.statement, _checked(new.check), new.priority)
+        parent = None if new.parent is None else well_formed(new.parent)
+        goal = goal_of(new.statement, _checked(new.check), new.priority, new.deadline, parent)
     except UsageError as error:
         raise HTTPException(422, str(error)) from None
 
     async def otherwise() -> Event:
+        if parent is not None and parent not in await _active(world, agent):
+            raise HTTPException(404, "There is no active goal of this id to be a part of: /api/v1/goals shows them.")
         return told_by_person(world.home, agent, GoalSet, goal.id, goal=goal, by="user")
 
     await _handed(world, agent, "goal", {"add": goal.model_dump(mode="json")}, otherwise)
     return document(GoalDone(goal=goal.id))
+
+
+async def _active(world: DashboardContext, agent: str) -> set[str]:
+    """The ids of the active goals."""
+    return {active.goal.id for active in await active_goals(world.bus, world.home, agent)}
 
 
 def _checked(check: CommandChecked | FileChecked | TestsChecked) -> Check:
@@ -174,7 +186,7 @@ async def drop_goal(world: TheWorld, agent: AgentPath, dropped: DroppedGoal) -> 
     goal = well_formed(dropped.goal)
 
     async def otherwise() -> Event:
-        if goal not in {active.goal.id for active in await active_goals(world.bus, world.home, agent)}:
+        if goal not in await _active(world, agent):
             raise HTTPException(404, "There is no active goal of this id: /api/v1/goals shows them.")
         return told_by_person(world.home, agent, GoalDropped, goal, goal=goal)
 
@@ -223,16 +235,9 @@ async def _scored(world: DashboardContext, agent: str | None, cycle: int, value:
     if not limits[0] <= value <= limits[1]:
         raise HTTPException(409, f"rewards.parts.{APPROVAL}.range leaves out {value:g}: nothing was scored.")
     number = next_number(versions)
-    if _is_said(whole, value, why):
+    if is_said(whole, APPROVAL, value, why):
         number -= 1  # it is on the stream, and joined: the same click once more
         said = said_score(act, APPROVAL, value, why, limits, number)
     else:
         said = await publish_score(world.bus, act, APPROVAL, value, why, limits, number)
     return document(scored_shown(said, None if whole is None else whole.total))
-
-
-def _is_said(whole: ExperienceRecorded | None, value: float, why: str) -> bool:
-    """Whether the person's newest approval that counts is this one."""
-    shown = () if whole is None else whole.scores
-    mine = [one for one in shown if (one.component, one.scorer) == (APPROVAL, HUMAN_SCORER)]
-    return any((one.value, one.explanation) == (value, why) for one in mine)

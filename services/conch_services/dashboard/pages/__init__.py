@@ -2,6 +2,7 @@
 
 from conch_services.dashboard.pages import (
     bus,
+    chat,
     cycle,
     cycles,
     needs,
@@ -17,6 +18,7 @@ from conch_services.dashboard.pages import (
 ROUTES = [
     *overview.ROUTES,
     *bus.ROUTES,
+    *chat.ROUTES,
     *cycle.ROUTES,
     *cycles.ROUTES,
     *needs.ROUTES,

@@ -1,0 +1,270 @@
+"""`conch chat`: a conversation with an agent that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
+from conch.cli.options import COMMON, AgentName
+from conch.cli.people_facts import agent_named
+from conch.cli.wait_line import WaitLine
+from conch.errors import BusUnreachableError, ConchError, StoreError, UsageError
+from conch.needs import HUMAN_SCORER
+from conch.requests import (
+    APPROVAL,
+    AgentWorks,
+    AnswerDraft,
+    AnswerGiven,
+    AnswerMarked,
+    AnswerRewarded,
+    ChatSession,
+    publish_rating,
+    score_range,
+)
+from conch.text import cut, safe_text, well_formed
+from conch.views import ChatLine, chat_line, signed
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from conch.requests import ChatStep
+    from conch_schemas import AnswerRated
+
+MOST_LINE = 64 * 1024
+"""Most bytes of one line of the person; the rest of a longer one is another line."""
+RATINGS: dict[str, Literal["satisfied", "unsatisfied", "corrected", "stop"]] = {
+    "/up": "satisfied",
+    "/down": "unsatisfied",
+    "/correct": "corrected",
+    "/stop": "stop",
+}
+HELP = (
+    "/up [why], /down [why] rate the last answer; /correct TEXT is the answer that would have been right; "
+    "/stop [why] suggests that the agent stops what it does; /quit ends the conversation"
+)
+
+
+async def chat(
+    *,
+    session: Annotated[str | None, Parameter(help="The conversation to go on with; none: a new one.")] = None,
+    agent: AgentName = None,
+    common: CommonOptions = COMMON,
+) -> None:
+    """Talk with an agent that runs: each line is a message; its answer comes with its reward and its mark.
+
+    A line that begins with / is a command: /up [why], /down [why], /correct TEXT, /stop [why] rate the last answer,
+    /help, /quit. With --json each step is a line: the message, what the agent does, the answer as it grows, the answer,
+    its reward, its mark. It ends with the input.
+    """
+    home, settings = common.existing(), common.settings()
+    name = agent_named(home, settings, agent)
+    if home.running() is None and settings.bus.url is None:
+        raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
+    async with open_bus(home, settings) as bus:
+        runs = (lambda: home.running() is not None) if settings.bus.url is None else (lambda: True)
+        talk = ChatSession(bus, name, session or secrets.token_hex(4), runs)
+        shown: _JsonChat | _PrintedChat = _JsonChat(talk.session) if common.json else _PrintedChat(name, talk.session)
+        await _Chat(common, bus, talk, shown).run()
+
+
+@dataclass
+class _Chat:
+    """The person's lines, one after the other."""
+
+    common: CommonOptions
+    bus: Bus
+    talk: ChatSession
+    shown: _JsonChat | _PrintedChat
+
+    async def run(self) -> None:
+        """Until /quit, or the end of the input. Raises ConchError when the agent cannot be reached."""
+        lines = _InputLines()
+        self.shown.begin()
+        while (line := await lines.next(self.shown.prompt)) is not None and line.strip() != "/quit":
+            try:
+                await self._do(line.strip())
+            except BusUnreachableError:
+                raise
+            except ConchError as error:
+                self.shown.refused(str(error))
+
+    async def _do(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if not line:
+            return
+        if word == "/help":
+            self.shown.refused(HELP)
+        elif word in RATINGS:
+            self.shown.rated(await self._rate(RATINGS[word], rest))
+        elif line.startswith("/") and not line.startswith("//"):
+            raise UsageError(f"there is no command {word[:40]}: {HELP}")
+        else:
+            text = cut(well_formed(line.removeprefix("/") if line.startswith("//") else line)).text
+            async for step in self.talk.turn(text):
+                self.shown.step(step)
+            self.shown.over()
+
+    async def _rate(self, rating: Literal["satisfied", "unsatisfied", "corrected", "stop"], text: str) -> AnswerRated:
+        act = self.talk.answered
+        if act is None:
+            raise UsageError("there is no answer to rate in this conversation yet: say something first")
+        limits, versions, whole = score_range(APPROVAL, self.common.settings()), [], None
+        try:
+            store = open_store(self.common.existing(), self.common.settings())
+        except StoreError:
+            pass  # of a run whose store is elsewhere: its earlier scores are not known here
+        else:
+            try:
+                versions = store.backfill.versions(str(act.action_id), HUMAN_SCORER, APPROVAL)
+                whole = store.cycles.get(act.agent, act.cycle or 0)
+            finally:
+                store.close()
+        fact, _ = await publish_rating(self.bus, act, rating, text, limits, versions, whole)
+        return fact
+
+
+class _InputLines:
+    """The lines of stdin: of a terminal, a pipe or a file, read without a thread that could not be ended."""
+
+    def __init__(self) -> None:
+        self._buffer, self._ended = b"", False
+
+    async def next(self, prompt: str) -> str | None:
+        """The next line without its end; None at the end of the input."""
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        while b"\n" not in self._buffer and len(self._buffer) < MOST_LINE and not self._ended:
+            await _readable(sys.stdin.fileno())
+            chunk = os.read(sys.stdin.fileno(), MOST_LINE)
+            self._buffer, self._ended = self._buffer + chunk, not chunk
+        if not self._buffer:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode(errors="replace")
+
+
+async def _readable(number: int) -> None:
+    """Wait until a file can be read. A plain file always can."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(number, ready.set)
+    except PermissionError:
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(number)
+
+
+class _JsonChat:
+    """A line of JSON for each step."""
+
+    prompt = ""
+
+    def __init__(self, session: str) -> None:
+        self._session, self._last = session, ""
+
+    def begin(self) -> None:
+        """Nothing comes before the first step."""
+
+    def step(self, step: ChatStep) -> None:
+        """A draft that says no more than the one before is left out, and so is a phase that goes on."""
+        line = chat_line(self._session, step)
+        told = f"{line.step} {line.phase} {line.state} {line.text}"
+        if line.step not in ("works", "draft") or told != self._last:
+            emit(line)
+        self._last = told
+
+    def over(self) -> None:
+        """A turn is over with its last step."""
+
+    def rated(self, fact: AnswerRated) -> None:
+        """The rating."""
+        emit(chat_line(self._session, fact))
+
+    def refused(self, why: str) -> None:
+        """A line that could not be done."""
+        emit(ChatLine(step="refused", session=self._session, text=why))
+
+
+@dataclass
+class _PrintedChat:
+    """Words for a person: the answer as it comes, then its reward and its mark."""
+
+    agent: str
+    session: str
+    _written: str = ""
+    """What of the answer is on the terminal."""
+    _last: dict[str, str] = field(default_factory=dict)
+    _line: WaitLine = field(default_factory=lambda: WaitLine(enabled=sys.stdout.isatty()))
+
+    @property
+    def prompt(self) -> str:
+        """Before a person's line, on a terminal."""
+        return "> " if sys.stdin.isatty() and sys.stdout.isatty() else ""
+
+    def begin(self) -> None:
+        """What a person may do."""
+        if self.prompt:
+            say(f"conversation {self.session} with {self.agent} (conch chat --session {self.session} goes on with it)")
+            say(HELP)
+
+    def step(self, step: ChatStep) -> None:
+        """Show a step."""
+        match step:
+            case AgentWorks():
+                if not self._written:
+                    self._line.show(_works(self.agent, step))
+            case AnswerDraft():
+                if self.prompt:
+                    self._grow(step.text)
+            case AnswerGiven():
+                self._grow(step.answer.text)
+                self._line.clear()
+                sys.stdout.write("\n")
+                sys.stdout.flush()
+                self._written = ""
+                self._last = {"cycle": str(step.answer.cycle)}
+            case AnswerRewarded():
+                so_far = "" if step.experience.complete else " so far"
+                self._last["reward"] = f"reward {signed(step.experience.total)}{so_far}"
+            case AnswerMarked():
+                self._last["mark"] = f"mark {step.mark.sequence}"
+
+    def _grow(self, text: str) -> None:
+        """Write what is new; an answer that begins otherwise than its draft is written anew."""
+        self._line.clear()
+        if not text.startswith(self._written):
+            sys.stdout.write("\n")
+            self._written = ""
+        sys.stdout.write(safe_text(text[len(self._written) :]))
+        sys.stdout.flush()
+        self._written = text
+
+    def over(self) -> None:
+        """The line below an answer."""
+        cycle = self._last.pop("cycle", "")
+        known = [self._last.get("reward", f"reward not known yet (conch cycle show {cycle})"), self._last.get("mark")]
+        say("  " + " · ".join([*filter(None, known), f"cycle {cycle}"]))
+
+    def rated(self, fact: AnswerRated) -> None:
+        """The rating, in a line."""
+        say(f"  rated cycle {fact.cycle}: {fact.rating}")
+
+    def refused(self, why: str) -> None:
+        """A line that could not be done."""
+        say(f"  {why}")
+
+
+def _works(agent: str, step: AgentWorks) -> str:
+    if step.state == "paused":
+        return f"{agent} is paused: conch resume lets it go on"
+    doing = {"think": "thinks", "decide": "decides", "act": "acts", "reflect": "reflects"}.get(step.phase, "works")
+    return f"{agent} {doing}" + (f", {step.seconds:.0f} s" if step.seconds >= 1 else "")

@@ -1,0 +1,79 @@
+"""`/chat`: conversations with an agent, each answer with its reward and its mark."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.experience import ExperienceReader
+from conch_schemas import SESSION_PATTERN, AnswerRated, MessageReceived, MessageSent
+from conch_services.dashboard.asking import QueryResult, asked
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.stream.conversation import LastFacts, last_facts
+from conch_services.dashboard.stream.sessions import SessionTurn, sessions_in
+from conch_services.dashboard.world import DashboardContext
+
+MOST_FACTS = 600
+"""Messages, answers and ratings that are read, the last ones."""
+MOST_SESSIONS = 30
+"""Sessions that are listed, the last ones."""
+MOST_TURNS = 50
+"""Turns of a session that are shown, the last ones."""
+
+
+@dataclass(frozen=True)
+class JudgedAnswer:
+    """What is known of an answer."""
+
+    total: float | None = None
+    """Its reward; None: not known yet."""
+    complete: bool = True
+    mark: int | None = None
+    """The sequence of its mark; None: there is none yet."""
+
+
+async def chat(request: Request) -> Response:
+    """The sessions, and the turns of the one of `?session=`; without it a new one."""
+    world: DashboardContext = request.app.state.world
+    agent = await agent_of(request)
+    found: QueryResult[LastFacts] = await asked(_said(world, agent))
+    sessions = sessions_in((found.found or LastFacts()).events)
+    named = request.query_params.get("session", "")
+    session = named if re.fullmatch(SESSION_PATTERN, named) else secrets.token_hex(4)
+    turns = sessions.get(session, [])[-MOST_TURNS:]
+    judged = await asked(world.read(lambda reader: [_judged(reader, agent, turn) for turn in turns]))
+    return await page(
+        request,
+        "chat.html",
+        {
+            "sessions": [(id, turns[0].text, len(turns)) for id, turns in reversed(sessions.items())][:MOST_SESSIONS],
+            "session": session,
+            "turns": list(zip(turns, judged.found or [JudgedAnswer()] * len(turns), strict=True)),
+            "why": found.why,
+            "after": world.hub.last,
+        },
+    )
+
+
+async def _said(world: DashboardContext, agent: str) -> LastFacts:
+    return await last_facts(world.bus, agent, (MessageReceived, MessageSent, AnswerRated), MOST_FACTS)
+
+
+def _judged(reader: ExperienceReader, agent: str, turn: SessionTurn) -> JudgedAnswer:
+    if turn.cycle is None or turn.action is None:
+        return JudgedAnswer()
+    whole = reader.cycles.get(agent, turn.cycle)
+    marks: Sequence[int] = [
+        mark.sequence for mark in reader.chain.marks_of(agent, turn.action) if mark.domain == "action"
+    ]
+    mark = marks[0] if marks else None
+    return JudgedAnswer(mark=mark) if whole is None else JudgedAnswer(whole.total, whole.complete, mark)
+
+
+ROUTES = [Route("/chat", chat)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.config import MindSettings
-from conch.cycle.prompts.budget import prompt_budget
+from conch.cycle.prompts.budget import MadeEntries, PromptSection, SectionEntry, fitted, listed, prompt_budget
 from conch.cycle.prompts.build import PromptLimits, deciding, reflecting, system_prompt, thinking
 from conch.minds import ActReward, Lesson, RecentOutcome, Situation
 from conch.text import estimated_tokens
@@ -144,3 +145,43 @@ def test_the_budget_leaves_room_for_the_reply(settings: dict[str, Any], budget: 
     """As set, as far as the context window has room beside the reply; else from that room, but for a local model no
     more than 512; else 8,000, and less where no model reads the prompt."""
     assert prompt_budget(MindSettings(**settings)) == budget
+
+
+@given(
+    st.lists(st.text(max_size=40), max_size=30),
+    st.lists(st.text(max_size=200), max_size=6),
+    st.integers(0, 400),
+    st.booleans(),
+)
+def test_entries_that_are_made_when_needed_fit_as_those_made_before(
+    texts: list[str], others: list[str], budget: int, newest_first: bool
+) -> None:
+    """The fitted sections are the same, whatever the room and the order in which the entries are kept."""
+
+    def entry(place: int, text: str) -> SectionEntry:
+        return SectionEntry(f"- {place}", text)
+
+    def sections(entries: Sequence[SectionEntry]) -> tuple[PromptSection, ...]:
+        return (
+            PromptSection("one", "One:", entries, priority=1, share=0.4, newest_first=newest_first),
+            PromptSection("two", "Two:", listed(others), priority=0, share=0.5),
+        )
+
+    before = tuple(entry(place, text) for place, text in enumerate(texts))
+    assert fitted(sections(MadeEntries(texts, entry)), budget) == fitted(sections(before), budget)
+
+
+def test_entries_for_which_there_is_no_room_are_not_made() -> None:
+    """Of a hundred entries in a small budget, the first that does not fit is the last one made."""
+    made: list[int] = []
+
+    def entry(place: int, text: str) -> SectionEntry:
+        made.append(place)
+        return SectionEntry(text)
+
+    (section,) = fitted(
+        (PromptSection("files", "Files:", MadeEntries(["a/long/name.md"] * 100, entry), priority=0, share=1.0),), 60
+    )
+
+    assert section.entries == 100
+    assert 0 < 100 - section.left_out < len(made) < 20

@@ -280,6 +280,19 @@ async def test_a_program_makes_a_repository(act: Act, confined: ToolContext, per
     assert person.git("status", "--short") == ""
 
 
+async def test_a_change_that_keeps_size_and_time_of_a_file_of_git_is_kept(
+    act: Act, confined: ToolContext, person: Person
+) -> None:
+    """A file is compared by its inode and the time of its last change, which a program cannot set."""
+    person.begin()
+    switch = 'printf "ref: refs/heads/othe\\n" > .git/HEAD && touch -r /tmp/before .git/HEAD'
+
+    done = await act(shell(f"git branch othe && touch -r .git/HEAD /tmp/before && {switch}"), confined)
+
+    assert done.status == "success", done
+    assert person.git("branch", "--show-current") == "othe\n"
+
+
 async def test_the_persons_change_stands(act: Act, confined: ToolContext, person: Person) -> None:
     """A branch that the person moves while a program moves it as well is the person's; the program hears of it."""
     person.begin()

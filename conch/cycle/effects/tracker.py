@@ -84,9 +84,11 @@ class WorkspaceTracker:
 
     def look(self) -> WorkspaceChange:
         """Scan the workspace, and compare it with the last look: the first time, with an empty one."""
-        last, now = self._last, scan(self._root)
-        gone = [path for path in self._files if path not in now.entries and now.lacks(path)]
-        differ = [path for path, stamp in now.entries.items() if self._stamp(path) != stamp]
+        last, now, files = self._last, scan(self._root), self._files
+        gone = [path for path in files if path not in now.entries and now.lacks(path)]
+        differ = [
+            path for path, stamp in now.entries.items() if (file := files.get(path)) is None or file.stamp != stamp
+        ]
         if not gone and not differ:
             self._last, self._looked = now, True
             return WorkspaceChange()
@@ -102,10 +104,6 @@ class WorkspaceTracker:
         paths = [*gone, *(path for path in differ if path in known)]
         content = any(path not in before or self._mark(path) != before[path].mark for path in paths)
         return _change(paths, content, before, self._files, texts, standing)
-
-    def _stamp(self, path: str) -> FileStamp | None:
-        file = self._files.get(path)
-        return file.stamp if file is not None else None
 
     def _mark(self, path: str) -> int | None:
         file = self._files.get(path)

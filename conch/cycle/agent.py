@@ -270,6 +270,7 @@ class Agent:
     async def _cycle(self, number: int) -> None:
         self._bind(number)
         await self._settle_goals()
+        self._at.memory = self._budget.counted(self.memory)
         await self._measure_goals()
         await self._think(number)
         await self._ground(number)

@@ -205,6 +205,17 @@ async def test_a_memory_that_is_read_again_counts_what_was_used_once(life: Life,
     assert len(life.facts(ActionTaken)) == 3
 
 
+async def test_an_agent_without_limits_keeps_no_uses(life: Life) -> None:
+    """They would be in each checkpoint of each agent; a limit that is set later counts from then on."""
+    life.mind.decides = lambda _: CALL
+    await life.run(3)
+    assert len(life.at.memory.budget.uses) == 1
+
+    life.configured(budget={"acts_per_hour": 3})
+    await life.run(4)
+    assert used(life)["acts"] == 2
+
+
 def test_a_limit_of_money_needs_prices(life: Life) -> None:
     """Without a currency, or the price of a mind that is asked, there is nothing to count."""
     with pytest.raises(ValueError, match=r"budget\.money_per_hour and money_per_day need mind\.currency"):

@@ -53,6 +53,13 @@ class BudgetKeeper:
         """Hold to these limits from now on."""
         self._limits, self._limits_questions = limits_of(settings), settings.limits_questions and self._asks
 
+    def counted(self, memory: AgentMemory) -> AgentMemory:
+        """The memory as it is kept: where nothing is limited without its uses, which would be 7 KB of each checkpoint
+        after a day."""
+        if self._limits or not memory.budget.uses:
+            return memory
+        return memory.model_copy(update={"budget": memory.budget.model_copy(update={"uses": ()})})
+
     def before_cycle(self) -> Ceiling | None:
         """The limit without room for the open cycle's act, or the next one's; None: there is room. An act that was
         decided before a crash is counted by its outcome, which waits for nothing."""

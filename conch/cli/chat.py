@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import sys
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from conch.requests import (
 )
 from conch.text import cut, safe_text, well_formed
 from conch.views import ChatLine, chat_line, signed
+from conch_schemas import SESSION_PATTERN
 
 if TYPE_CHECKING:
     from conch.bus import Bus
@@ -64,6 +66,10 @@ async def chat(
     """
     home, settings = common.existing(), common.settings()
     name = agent_named(home, settings, agent)
+    if session is not None and not re.fullmatch(SESSION_PATTERN, session):
+        raise UsageError(
+            f"--session {session[:60]!r}: 1 to 128 letters, digits, '.', '_', ':' and '-', the first a letter or a digit"
+        )
     if home.running() is None and settings.bus.url is None:
         raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
     async with open_bus(home, settings) as bus:

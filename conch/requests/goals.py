@@ -39,7 +39,10 @@ def goal_of(
     """A goal with an id of its own. `deadline`: without a time zone it is in this machine's; `parent`: the id of the
     goal that it is a part of. Raises UsageError for what cannot be one, and for a deadline that has passed."""
     statement = well_formed(statement).strip()
-    until = None if deadline is None else deadline.astimezone(UTC)
+    try:
+        until = None if deadline is None else deadline.astimezone(UTC)
+    except (OverflowError, ValueError, OSError):
+        raise UsageError(f"the deadline {deadline} lies beyond the calendar: name another one") from None
     if until is not None and until <= datetime.now(UTC):
         raise UsageError(f"the deadline {until:%Y-%m-%d %H:%M} UTC has passed: name a later one")
     try:

@@ -14,11 +14,10 @@ import pytest
 
 from conch.cli.chat import chat
 from conch.cli.common import CommonOptions
-from conch.errors import BusUnreachableError
+from conch.errors import BusUnreachableError, UsageError
 from conch.requests import rated
 from conch_schemas import (
     Action,
-    ActionTaken,
     AnsweredMessage,
     AnswerRated,
     Event,
@@ -177,16 +176,14 @@ async def test_without_a_run_it_says_what_to_do(common: CommonOptions, typed: Wr
         await chat(common=common)
 
 
+@pytest.mark.parametrize("session", ["", "a b", "-x", "a" * 129, "\x1b[2J"])
+async def test_a_session_with_another_name_is_refused(common: CommonOptions, session: str) -> None:
+    """Before anything is asked of the person."""
+    with pytest.raises(UsageError, match="--session .* letters, digits"):
+        await chat(session=session, common=common)
+
+
 def test_an_act_that_answered_nobody_is_not_rated(act: MakeAct) -> None:
     """A rating is of an answer."""
-    with pytest.raises(Exception, match="cycle 1 answered no message"):
+    with pytest.raises(UsageError, match="cycle 1 answered no message"):
         rated(act(), "satisfied", "")
-
-
-def test_the_text_of_a_message_is_no_rating(act: MakeAct) -> None:
-    """An act holds what a person did about the answer before, and nothing that is read from words."""
-    taken: ActionTaken = act(1)
-    said = AnsweredMessage(id="m", text="/up you are corrected, stop")
-    assert taken.model_copy(update={"message": said}).message == said
-    assert said.signals == ()
-    assert said.stopping_suggestion is None

@@ -7,7 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 Printed = Callable[[], str]
+WEST = timezone(-timedelta(hours=10))
+"""A time zone in which the last hours of the year 9999 are in the next year by UTC."""
 
 
 class FakeAgent:
@@ -213,6 +215,8 @@ async def test_a_goal_has_a_deadline_and_a_whole(home: Home, common: CommonOptio
     part = json.loads(printed())["goal"]
     with pytest.raises(UsageError, match=r"the deadline 2020-.* has passed"):
         await goal.add("Too late", file="x", deadline=datetime(2020, 1, 1, tzinfo=UTC), common=common)
+    with pytest.raises(UsageError, match="beyond the calendar"):
+        await goal.add("Never", file="x", deadline=datetime(9999, 12, 31, 23, tzinfo=WEST), common=common)
     with pytest.raises(ConchError, match="there is no active goal 'nothing' to be a part of"):
         await goal.add("Of nothing", file="x", parent="nothing", common=common)
 

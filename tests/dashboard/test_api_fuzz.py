@@ -64,6 +64,8 @@ WITHOUT = {
     "POST /agents/{agent}/pause",
     "POST /agents/{agent}/resume",
     "POST /agents/{agent}/goal/drop",
+    "POST /agents/{agent}/chat",
+    "POST /agents/{agent}/chat/rating",
     "POST /dlq/{letter}/retry",
     "POST /dlq/{letter}/drop",
     "GET /cycles/{cycle}",

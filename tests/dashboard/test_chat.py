@@ -229,7 +229,7 @@ async def test_a_person_rates_an_answer(dashboard: Dashboard) -> None:
     kinds = [subject_filter(AnswerRated), subject_filter(RewardAssigned)]
     facts = [decode(found.data) async for found in dashboard.bus.read(kinds)]
     approvals = [one for one in facts if isinstance(one, RewardAssigned) and one.scorer == "human"]
-    assert [answer.status_code for answer in answers] == [200, 200, 200, 422, 422, 404]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 409, 409, 404]
     assert [(one.rating, one.text) for one in facts if isinstance(one, AnswerRated)] == [
         ("satisfied", "well said"), ("corrected", "It is high.")
     ]  # fmt: skip

@@ -635,7 +635,7 @@ async def test_only_tokens_that_the_endpoint_counted_have_a_price(
 
 
 async def test_a_reply_shows_how_far_it_has_come(prompt: Asking, until: Until) -> None:
-    """Its characters so far, reasoning among them, while the rest is waited for."""
+    """Its characters so far, reasoning among them, and its text, while the rest is waited for."""
     progress, rest = ReplyProgress(), asyncio.Event()
 
     async def slowly(writer: asyncio.StreamWriter) -> None:
@@ -649,6 +649,8 @@ async def test_a_reply_shows_how_far_it_has_come(prompt: Asking, until: Until) -
         asking = asyncio.ensure_future(ask(endpoint, replace(prompt(), progress=progress)))
         await until(lambda: progress.characters == 22)
         assert progress.tokens == 8
+        assert progress.reply is not None
+        assert progress.reply.so_far == "DO_NOTHING: "
         rest.set()
         assert (await asking).text == "DO_NOTHING: rest"
 

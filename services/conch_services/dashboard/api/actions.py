@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
@@ -149,6 +150,8 @@ async def tell(world: TheWorld, agent: AgentPath, message: MessageRequest) -> Re
 @router.post("/agents/{agent}/goal", response_model=GoalDone, responses=responses(404, 409))
 async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
     """Set a goal, with exactly one check: a command, a file of the workspace, or tests."""
+    if new.deadline is not None and new.deadline <= datetime.now(UTC):
+        raise HTTPException(409, "The deadline has passed: name a later one.")
     try:
         parent = None if new.parent is None else well_formed(new.parent)
         goal = goal_of(new.statement, _checked(new.check), new.priority, new.deadline, parent)

@@ -13,9 +13,9 @@ from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from conch.errors import ConchError, UsageError
+from conch.errors import ConchError
 from conch.needs import HUMAN_SCORER
-from conch.requests import APPROVAL, ChatSession, publish_rating, rated, score_range
+from conch.requests import APPROVAL, ChatSession, publish_rating, score_range
 from conch.text import cut, safe_text, well_formed
 from conch.views import RatingShown, rating_shown
 from conch_schemas import SESSION_PATTERN
@@ -94,8 +94,8 @@ async def chat(world: TheWorld, agent: AgentPath, asked: AgUiInput) -> Response:
 def _text_of(message: AgUiMessage) -> str:
     """The words of a person's message. Answers 422 for another one."""
     parts = message.content if isinstance(message.content, list) else [{"type": "text", "text": message.content}]
-    plain = [part for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-    texts = [text for part in plain if isinstance(text := part.get("text"), str)]
+    found = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    texts = [text for text in found if isinstance(text, str)]
     if message.role != "user" or len(texts) != len(parts):
         raise HTTPException(422, "The last message must be a person's (role user), of text alone.")
     text = cut(well_formed("\n".join(texts))).text
@@ -136,10 +136,6 @@ async def rate(world: TheWorld, agent: AgentPath, said: AnswerRating) -> Respons
     if act is None:
         raise unknown(name, said.cycle)
     versions = await world.read(lambda reader: reader.backfill.versions(str(act.action_id), HUMAN_SCORER, APPROVAL))
-    try:
-        rated(act, said.rating, said.text)
-    except UsageError as error:
-        raise HTTPException(422, str(error)) from None
     limits = score_range(APPROVAL, world.settings)
     fact, _ = await publish_rating(world.bus, act, said.rating, said.text, limits, versions, whole)
     return document(rating_shown(fact))

@@ -35,7 +35,6 @@ FLOORS = [
         "tasks",
         "telemetry",
         "text",
-        "uptime",
     },
     {
         "auth",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from conch.config.model.policy import ToolPolicyRules
 from conch.config.model.section import SettingsSection
@@ -93,7 +92,7 @@ class OneMindSettings(SettingsSection):
         if kind not in registered:
             known = f"{', '.join(map(repr, MINDS[:-1]))} or {MINDS[-1]!r}"
             more = f", or of an installed package: {', '.join(map(repr, registered))}" if registered else ""
-            raise PydanticCustomError("mind_kind", "Input should be {known}{more}", {"known": known, "more": more})
+            raise ValueError(f"it should be {known}{more}")
         return kind
 
     @field_validator("extra")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 
 from conch.consumer.group.position import ConsumerPosition
 from conch.errors import FencedError
-from conch.uptime import uptime
 
 SURE_SECONDS = 5.0
 """How long a place is taken for ours without a look: as long as others wait before they take it."""
@@ -42,3 +42,10 @@ class OwnershipCheck:
                 if not await self._position.is_held():
                     raise FencedError(f"another copy of {self._consumer} has taken over from this one; this one stops")
                 self._sure = now
+
+
+def uptime() -> float:
+    """Seconds since the machine started, including those while it was suspended, which `time.monotonic` leaves out on
+    Linux: for deadlines between processes. On other systems than Linux: `time.monotonic`."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)

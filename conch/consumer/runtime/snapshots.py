@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from conch.consumer.runtime.context import RuntimeContext
 from conch.consumer.runtime.in_flight import InFlightBatches
+from conch.consumer.runtime.ownership import uptime
 from conch.errors import FencedError
 from conch.tasks import concurrently
-from conch.uptime import uptime
 
 SNAPSHOT_SECONDS = 1.0
 """Time between two writings of position and states: the most work that a crash repeats."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from conch.config.model.section import SettingsSection
 from conch.installed import entry_points_of
@@ -50,8 +49,7 @@ class OneMindSettings(SettingsSection):
     """One mind: an endpoint and its model, the embedded mind, or a script."""
 
     kind: Annotated[str, Field(json_schema_extra={"examples": list(MINDS)})] = "reflex"
-    """reflex: a bandit; openai: any OpenAI-compatible endpoint; local: a model that Conch serves; scripted: a file; or
-    the name of a mind that an installed package registers (`conch.minds`)."""
+    """reflex: a bandit; openai: a compatible endpoint; local: a model of Conch; scripted: a file; or a package's."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
@@ -90,7 +88,7 @@ class OneMindSettings(SettingsSection):
         if kind not in registered:
             known = f"{', '.join(map(repr, MINDS[:-1]))} or {MINDS[-1]!r}"
             more = f", or of an installed package: {', '.join(map(repr, registered))}" if registered else ""
-            raise PydanticCustomError("mind_kind", "Input should be {known}{more}", {"known": known, "more": more})
+            raise ValueError(f"must be {known}{more}")
         return kind
 
     @field_validator("extra")

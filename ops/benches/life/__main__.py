@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 
-from life import sdk
 from runs import options
+
+from life import sdk
 
 PARTS = {"sdk": sdk.measure}
 

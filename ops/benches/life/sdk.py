@@ -93,9 +93,12 @@ async def _on_a_server(place: Path, acts: int, asynchronous: Turns, blocking: Tu
 
 
 async def _rewarded(place: Path, acts: int, turns: Turns) -> None:
-    async with conch.local_bus(place) as bus, conch.running(bus, mind=["DO_NOTHING: rest"]):
-        async with conch.agent("mine", bus.url, token=bus.token) as agent:
-            await _acts(agent, acts, turns, rewards=True)
+    async with (
+        conch.local_bus(place) as bus,
+        conch.running(bus, mind=["DO_NOTHING: rest"]),
+        conch.agent("mine", bus.url, token=bus.token) as agent,
+    ):
+        await _acts(agent, acts, turns, rewards=True)
 
 
 async def _acts(agent: conch.ProgramAgent, acts: int, turns: Turns, *, rewards: bool) -> None:

@@ -46,6 +46,8 @@ def _what(error: Any, path: KeyPath, holder: Any) -> str:
         return f"is no setting; did you mean {meant}?" if meant else "is no setting (conch config show lists all)"
     if kind == "value_error":
         said = message.removeprefix("Value error, ")
+        if said.startswith("must "):
+            return str(said)
         return f"cannot be: {said}" if path else said
     if kind in _WORDS:
         return _WORDS[kind]

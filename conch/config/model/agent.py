@@ -52,8 +52,7 @@ class OneMindSettings(SettingsSection):
     """One mind: an endpoint and its model, the embedded mind, or a script."""
 
     kind: Annotated[str, Field(json_schema_extra={"examples": list(MINDS)})] = "reflex"
-    """reflex: a bandit; openai: any OpenAI-compatible endpoint; local: a model that Conch serves; scripted: a file; or
-    the name of a mind that an installed package registers (`conch.minds`)."""
+    """reflex: a bandit; openai: a compatible endpoint; local: a model of Conch; scripted: a file; or a package's."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
@@ -92,7 +91,7 @@ class OneMindSettings(SettingsSection):
         if kind not in registered:
             known = f"{', '.join(map(repr, MINDS[:-1]))} or {MINDS[-1]!r}"
             more = f", or of an installed package: {', '.join(map(repr, registered))}" if registered else ""
-            raise ValueError(f"it should be {known}{more}")
+            raise ValueError(f"must be {known}{more}")
         return kind
 
     @field_validator("extra")

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 import stat
 import subprocess
 import time
@@ -27,6 +26,7 @@ MAX_FILES = 5_000
 MAX_FILE_BYTES = 256 * 2**20
 """Most bytes of an index, or of another of git's files."""
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SHADOW = "conch-"
 _OBJECT = re.compile(r"(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pack|idx|rev))")
 
@@ -296,11 +296,32 @@ def _shadow(git: Path) -> Path | None:
 
 def remove(directory: Path) -> None:
     """Remove a directory, also without permissions in it, or with paths beyond the length limit."""
-    with contextlib.suppress(RecursionError):
-        shutil.rmtree(directory, ignore_errors=True)
+    with contextlib.suppress(OSError, RecursionError):
+        descriptor = os.open(directory, _DIRECTORY)
+        try:
+            _empty(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rmdir(directory)
     if directory.exists():
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             subprocess.run([*command, "--", str(directory)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def _empty(directory: int) -> None:
+    """Remove what an opened directory holds; no link is followed. Raises OSError at the first entry that stays."""
+    with os.scandir(directory) as entries:
+        listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in listed:
+        if not is_directory:
+            os.unlink(name, dir_fd=directory)
+            continue
+        inner = os.open(name, _DIRECTORY, dir_fd=directory)
+        try:
+            _empty(inner)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=directory)
 
 
 def _copy(path: str, content: bytes, mtime_ns: int | None = None) -> CopyStamp:

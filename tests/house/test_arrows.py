@@ -26,7 +26,6 @@ FLOORS = [
         "files",
         "home",
         "log",
-        "masking",
         "python_child",
         "retry",
         "rules",

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from conch.config import Masker
 from conch.errors import UsageError
-from conch.masking import Masker
 from conch.needs import HUMAN_SCORER
 from conch.requests import (
     APPROVAL,

@@ -54,7 +54,7 @@ def consume(
 
     Whoever runs the same consumer on the same bus, here or elsewhere, shares the agents with it.
     """
-    from conch.masking import Masker
+    from conch.config import Masker
     from conch.telemetry import configure
 
     address = _address(health) if health is not None else None

@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from conch.cli.common import CommonOptions, open_bus
-from conch.config import Settings
+from conch.config import Masker, Settings
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
-from conch.masking import Masker
 from conch.requests import ask_all, handed_over
 from conch.tasks import OwnedTasks
 from conch_schemas import Event

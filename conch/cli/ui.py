@@ -46,7 +46,7 @@ def ui(
             raise UsageError("--link is to the page that runs: leave out --port, --host and the like")
         _tell(common, settings, home, _running(home))
         return
-    from conch.masking import Masker
+    from conch.config import Masker
     from conch.telemetry import configure
 
     configure(settings.log, home.logs / "ui.log", process="ui", mask=Masker.of(settings).text)

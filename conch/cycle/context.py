@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conch.bus import Bus, SharedSubscription
-from conch.config import Settings
+from conch.config import NO_SECRETS, Masker, Settings
 from conch.cycle.effects.meter import EffectMeter
 from conch.cycle.hosting.questions import OpenQuestion
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.remembered import MemoryKeeper
-from conch.masking import NO_SECRETS, Masker
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values

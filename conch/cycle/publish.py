@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from conch.bus import ReceivedEvent, SharedSubscription
+from conch.config import NO_SECRETS, Masker
 from conch.cycle.control import Control
 from conch.cycle.hosting.publish_watch import PublishWatch
 from conch.cycle.state.memory import CYCLE_KINDS, OWN_KINDS, remember
 from conch.cycle.state.recover import RecoveredAgent, refuse_stranger, take
 from conch.errors import BusError, FencedError
 from conch.log import get_logger
-from conch.masking import NO_SECRETS, Masker
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from conch.bus import ReceivedEvent, SharedSubscription
-from conch.config import BudgetSettings, NeedsSettings
+from conch.config import BudgetSettings, Masker, NeedsSettings
 from conch.cycle.act import ActionResult, cut_short, taken
 from conch.cycle.control import AgentReport, Control
 from conch.cycle.hosting.draft import AnswerProgress, drafted
@@ -25,7 +25,6 @@ from conch.cycle.state.recover import RecoveredAgent
 from conch.errors import ContractError, UsageError
 from conch.library.steps import MOST_TOOLS, ProgramTools
 from conch.log import get_logger
-from conch.masking import Masker
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
 from conch.tasks import OwnedTasks
 from conch.text import cut

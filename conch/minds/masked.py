@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from conch.config import Masker
 from conch.errors import ModelError
-from conch.masking import Masker
 from conch.minds.protocol import Completion, Mind, MindWrapper, Prompt
 
 

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, BinaryIO, Generic, TypeVar
 
+from conch.config import Masker
 from conch.errors import ConchError, ContractError
 from conch.log import get_logger
-from conch.masking import Masker
 from conch.processes import messages
 from conch.processes.line import PipeMessage, decode_line, kind_of
 from conch.tasks import background, innermost

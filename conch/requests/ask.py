@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid5
 
+from conch.config import NO_SECRETS, Masker
 from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
 from conch.home import Home
-from conch.masking import NO_SECRETS, Masker
 from conch_schemas import Event, JsonObject, control_subject, encode, source_of, subject_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pydantic import JsonValue
 
 from conch.actions import Registry
+from conch.config import Masker
 from conch.errors import ConchError, ContractError
-from conch.masking import Masker
 from conch.text import cut, safe_text
 from conch.tools.declare import Tool, ToolContext, ToolResult
 from conch.tools.workspace import OutsideError

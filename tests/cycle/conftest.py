@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from conch.bus import MemoryBus, MemoryJournal, SharedSubscription, Stored, shared_subscription
-from conch.config import Settings
+from conch.config import Masker, Settings
 from conch.cycle.agent import Agent
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
@@ -24,7 +24,6 @@ from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.cycle.state.remembered import MemoryKeeper
-from conch.masking import Masker
 from conch.memory import LongTermMemory
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Tool, Toolbox

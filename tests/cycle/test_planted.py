@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conch.config import HIDDEN, Masker
 from conch.errors import ModelError
-from conch.masking import HIDDEN, Masker
 from conch_schemas import ActionTaken, ThoughtFormed, encode
 
 if TYPE_CHECKING:

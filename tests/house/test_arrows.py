@@ -27,7 +27,6 @@ FLOORS = [
         "home",
         "installed",
         "log",
-        "masking",
         "python_child",
         "retry",
         "rules",

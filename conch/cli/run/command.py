@@ -17,10 +17,9 @@ from conch.cli.options import COMMON
 from conch.cli.programs import AGENT, refuse_of_agent
 from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree, first_children
-from conch.config import Settings, chosen_file
+from conch.config import Masker, Settings, chosen_file
 from conch.errors import UsageError
 from conch.log import get_logger
-from conch.masking import Masker
 from conch.processes import forked
 from conch.telemetry import configure
 from conch.trusted import refuse_writable, without_writable_programs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from conch.bus import SharedSubscription
-from conch.config import MindSettings, Settings
+from conch.config import Masker, MindSettings, Settings
 from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
@@ -27,7 +27,6 @@ from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
 from conch.errors import HomeError
 from conch.home import Home
-from conch.masking import Masker
 from conch.memory import MEMORY_FILE, LongTermMemory
 from conch.minds import Mind, MindFactory
 from conch.processes import messages

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from conch.actions import Registry
+from conch.config import NO_SECRETS, Masker
 from conch.cycle.grounding.sensors import in_words
 from conch.cycle.prompts.brief import asked, brief_system, task_of
 from conch.cycle.prompts.budget import (
@@ -27,7 +28,6 @@ from conch.cycle.prompts.budget import (
 from conch.cycle.prompts.examples import EXAMPLES, TaskExample
 from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, conversation_section, lessons_section
 from conch.cycle.prompts.recalled import memories_section
-from conch.masking import NO_SECRETS, Masker
 from conch.minds import Prompt, PromptPart, Purpose, Situation
 from conch.text import BYTES_PER_TOKEN, estimated_tokens
 from conch.values import Values

@@ -12,8 +12,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from conch.config import Masker
 from conch.errors import UsageError
-from conch.masking import Masker
 from conch.needs import HUMAN_SCORER
 from conch.requests import (
     APPROVAL,

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from conch.config import Settings
+from conch.config.model import Settings
 from conch_schemas import ContractViolationError, Event, JsonObject, decode, wire_form
 
 HIDDEN = "[secret]"

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.config import Settings
-from conch.masking import HIDDEN, Masker
+from conch.config import HIDDEN, Masker, Settings
 from conch_schemas import Action, ActionDecided, MessageReceived, PromptMessage, encode
 
 KEY = "sk-live-4eC39HqLyjWDarjtT1zdp7dc"

@@ -34,6 +34,8 @@ from .model import FormatValues as FormatValues
 from .model import GoalValues as GoalValues
 from .model import IntrinsicMotivationSettings as IntrinsicMotivationSettings
 from .model import JudgeSettings as JudgeSettings
+from .model import McpServerSettings as McpServerSettings
+from .model import McpToolSettings as McpToolSettings
 from .model import MindSettings as MindSettings
 from .model import NeedEventSettings as NeedEventSettings
 from .model import NeedSettings as NeedSettings

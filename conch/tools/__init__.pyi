@@ -13,6 +13,8 @@ from .device import payload_of as payload_of
 from .file_pool import FilePool as FilePool
 from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
+from .mcp.server import McpServer as McpServer
+from .mcp.server import open_servers as open_servers
 from .notes import Notes as Notes
 from .own.host import ToolFile as ToolFile
 from .own.host import open_files as open_files

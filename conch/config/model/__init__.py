@@ -19,6 +19,7 @@ from conch.config.model.curiosity import (
     ExplorationBonusSettings,
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
+from conch.config.model.mcp import McpServerSettings, McpToolSettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
 from conch.config.model.policy import PolicyRule
 from conch.config.model.rewards import (
@@ -74,6 +75,8 @@ __all__ = [
     "IntrinsicMotivationSettings",
     "JudgeSettings",
     "LogSettings",
+    "McpServerSettings",
+    "McpToolSettings",
     "MetricsSettings",
     "MindSettings",
     "NeedEventSettings",

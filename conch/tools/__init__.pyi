@@ -22,5 +22,6 @@ from .policy import ALLOWED as ALLOWED
 from .policy import Ruling as Ruling
 from .policy import ToolPolicy as ToolPolicy
 from .toolbox import Toolbox as Toolbox
+from .web.fetch import http_tools as http_tools
 from .workspace import MissingError as MissingError
 from .workspace import Workspace as Workspace

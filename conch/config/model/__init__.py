@@ -19,6 +19,7 @@ from conch.config.model.curiosity import (
     ExplorationBonusSettings,
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
+from conch.config.model.http import HttpToolSettings
 from conch.config.model.mcp import McpServerSettings, McpToolSettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
 from conch.config.model.policy import PolicyRule
@@ -72,6 +73,7 @@ __all__ = [
     "ExplorationBonusSettings",
     "FormatValues",
     "GoalValues",
+    "HttpToolSettings",
     "IntrinsicMotivationSettings",
     "JudgeSettings",
     "LogSettings",

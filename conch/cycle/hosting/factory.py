@@ -107,12 +107,20 @@ class AgentFactory:
     async def __aenter__(self) -> Self:
         """Start what the tools of a person's own run in. Raises ConchError where one of them cannot be used."""
         try:
-            for tool in (*await open_files(self._tool_files), *await self._of_servers()):
+            for tool in (*self._web(), *await open_files(self._tool_files), *await self._of_servers()):
                 self._toolbox.add(tool)
         except BaseException:
             await self._close_tools()
             raise
         return self
+
+    def _web(self) -> list[Tool]:
+        """The tool `http`. httpx2 is imported for it alone."""
+        if not self._settings.tools.http.allow:
+            return []
+        from conch.tools import http_tools
+
+        return http_tools(self._settings.tools.http)
 
     async def _of_servers(self) -> list[Tool]:
         if not self._settings.tools.mcp:

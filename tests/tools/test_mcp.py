@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 import pytest
@@ -211,7 +211,7 @@ async def test_a_server_over_http(make: Make, address: str, monkeypatch: pytest.
 
 
 async def test_the_reference_server_for_files(
-    make: Make, tmp_path: Path, lacking: Callable[[str], Any], until: Until
+    make: Make, tmp_path: Path, lacking: Callable[[str], NoReturn], until: Until
 ) -> None:
     """`@modelcontextprotocol/server-filesystem` from npm: it lists, writes and reads, and its refusal is an error."""
     if (npm := shutil.which("npm")) is None:

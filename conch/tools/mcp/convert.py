@@ -11,8 +11,7 @@ from typing import Any
 
 import mcp_types
 
-from conch.actions import Argument, ArgumentType, Effects, ToolSpec
-from conch.actions.registry import NAME
+from conch.actions import NAME, Argument, ArgumentType, Effects, ToolSpec
 from conch.text import safe_text
 from conch.tools.declare import ToolResult
 

@@ -22,7 +22,6 @@ from conch.text import safe_text
 from conch.tools.declare import Tool, ToolResult
 from conch.tools.mcp.convert import UnusableToolError, changed, result_of, spec_of
 from conch.tools.mcp.transport import http_streams, process_streams
-from conch_schemas import JsonObject
 
 log = get_logger(__name__)
 
@@ -198,7 +197,7 @@ class McpServer:
 
         return Tool(spec, call, wants_context=False, timeout=limit)
 
-    async def _call(self, name: str, theirs: str, args: JsonObject, limit: float, most: int) -> ToolResult:
+    async def _call(self, name: str, theirs: str, args: dict[str, JsonValue], limit: float, most: int) -> ToolResult:
         if how := self._differ.get(name):
             why = f"the MCP server {self._name} has {how} {theirs} since the run began"
             return ToolResult(status="error", error=f"{why}: the next run takes it as it is")

@@ -25,7 +25,6 @@ from conch.python_child import python_command
 from conch.tasks import concurrently
 from conch.text import safe_text
 from conch.tools.declare import Tool, ToolResult
-from conch_schemas import JsonObject
 
 log = get_logger(__name__)
 
@@ -67,7 +66,7 @@ class ToolFile:
         spec = next(one for one in loaded.tools if one.name == name)
         return Tool(spec, call, wants_context=False)
 
-    async def _call(self, name: str, args: JsonObject) -> ToolResult:
+    async def _call(self, name: str, args: dict[str, JsonValue]) -> ToolResult:
         """The result of a call. Cancelled, the process is ended; the next call has a new one."""
         async with self._lock:
             try:

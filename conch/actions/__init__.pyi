@@ -8,6 +8,7 @@ from .effects import effect_of as effect_of
 from .grammar import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from .grammar import parse as parse
 from .grammar import render as render
+from .registry import NAME as NAME
 from .registry import Argument as Argument
 from .registry import ArgumentType as ArgumentType
 from .registry import Registry as Registry

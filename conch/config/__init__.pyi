@@ -40,8 +40,11 @@ from .model import ExecutionValues as ExecutionValues
 from .model import ExplorationBonusSettings as ExplorationBonusSettings
 from .model import FormatValues as FormatValues
 from .model import GoalValues as GoalValues
+from .model import HttpToolSettings as HttpToolSettings
 from .model import IntrinsicMotivationSettings as IntrinsicMotivationSettings
 from .model import JudgeSettings as JudgeSettings
+from .model import McpServerSettings as McpServerSettings
+from .model import McpToolSettings as McpToolSettings
 from .model import MemorySettings as MemorySettings
 from .model import MindSettings as MindSettings
 from .model import NeedEventSettings as NeedEventSettings

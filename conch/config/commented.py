@@ -30,6 +30,7 @@ _EXAMPLES: dict[str, tuple[str, JsonObject]] = {
     "judges": ("tone", {"rubric": "tone.md"}),
     "own": ("rest", {"priority": 1.0, "start": 0.5}),
     "senses": ("kitchen", {"topic": "home/kitchen/temperature", "unit": "°C"}),
+    "mcp": ("files", {"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv/files"]}),
     "actuators": ("lamp", {"topic": "home/lamp/set", "payloads": ["on", "off"]}),
 }
 """For each key with structured entries an example entry: its name, and values for keys without a usable default."""

@@ -1,4 +1,4 @@
-"""A process of its own for code of a plug-in: a rule, or the tools of a file.
+"""A process of its own for code of a plug-in: a rule, the tools of a file, an MCP server.
 
 It has its own namespace of processes where there can be one, ends with this process, and has neither the settings nor
 variables that look like secrets. It is told lines on stdin and answers lines on stdout; what its code prints goes to
@@ -12,13 +12,14 @@ import contextlib
 import os
 import signal
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import psutil
 
 from conch.bus import die_with_parent
 from conch.processes.namespace import exit_status, own_namespace
-from conch.python_child import DIRECTORY, ONE_THREAD, environment, python_command
+from conch.python_child import DIRECTORY, ONE_THREAD, environment
 from conch.tasks import OwnedTasks
 from conch.text import safe_text
 
@@ -50,21 +51,28 @@ class PluginProcess:
 
     @classmethod
     async def start(
-        cls, module: str, what: str, printed: Callable[[str], None], *, line_limit: int = LINE_LIMIT
+        cls,
+        command: Sequence[str],
+        what: str,
+        printed: Callable[[str], None],
+        *,
+        variables: Mapping[str, str] = MappingProxyType({}),
+        line_limit: int = LINE_LIMIT,
     ) -> PluginProcess:
-        """Start `python -m module`. `what` it runs, for the reason of its end; `printed` gets what it prints.
+        """Start the command. `what` it runs, for the reason of its end; `printed` gets what it prints; `variables`: of
+        its environment, beside those of a plug-in.
 
         Raises OSError where no process can be started.
         """
         mark, walls = uuid.uuid4().hex, await asyncio.to_thread(own_namespace)
         process = await asyncio.create_subprocess_exec(
             *(walls or ()),
-            *python_command(module),
+            *command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             # numpy reserves memory for a thread per processor: on a large machine more than a rule's limit.
-            env={**environment(), **ONE_THREAD, _MARK: mark},
+            env={**environment(), **ONE_THREAD, **variables, _MARK: mark},
             cwd=DIRECTORY,
             start_new_session=True,
             limit=line_limit,

@@ -17,6 +17,8 @@ from .installed import installed_tools as installed_tools
 from .installed import load_tools as load_tools
 from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
+from .mcp.server import McpServer as McpServer
+from .mcp.server import open_servers as open_servers
 from .notes import Notes as Notes
 from .own.host import ToolFile as ToolFile
 from .own.host import open_files as open_files
@@ -24,5 +26,6 @@ from .policy import ALLOWED as ALLOWED
 from .policy import Ruling as Ruling
 from .policy import ToolPolicy as ToolPolicy
 from .toolbox import Toolbox as Toolbox
+from .web.fetch import http_tools as http_tools
 from .workspace import MissingError as MissingError
 from .workspace import Workspace as Workspace

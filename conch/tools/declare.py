@@ -64,6 +64,8 @@ class Tool:
     """Takes the arguments by name, and a ToolContext by position where `wants_context`. A plain function runs in a
     thread: it may block; after its time limit its result is ignored, but it runs on."""
     wants_context: bool
+    timeout: float | None = None
+    """Seconds that one call may take; None: `tools.timeout`."""
 
 
 @overload

@@ -46,7 +46,8 @@ class Toolbox:
     async def run(self, action: Action, context: ToolContext) -> Outcome:
         """Execute `action`. Raises only if cancelled, which ends what was begun.
 
-        Takes at most `settings.timeout` and GRACE_SECONDS. An action that is not a valid call has the outcome `none`.
+        Takes at most the tool's own time or `settings.timeout`, and GRACE_SECONDS. An action that is not a valid call
+        has the outcome `none`.
         """
         began = time.perf_counter()
         result = await self._result(action, context)
@@ -67,7 +68,7 @@ class Toolbox:
             return None
         if problem := self.registry.objection(action.tool, action.args):
             return ToolResult(status="error", error=problem)
-        limit = context.settings.timeout
+        limit = self._tools[action.tool].timeout or context.settings.timeout
         try:
             async with asyncio.timeout(limit + GRACE_SECONDS) as scope:
                 return await _call(self._tools[action.tool], action.args, context)

@@ -120,7 +120,10 @@ def test_a_variable_that_is_no_setting_is_refused(
     [
         ("mind:\n  modle: x\n", "line 2: mind.modle is no setting; did you mean mind.model?"),
         ("temprature: 1\n", "line 1: temprature is no setting; did you mean mind.temperature?"),
-        ("timeout: 3\n", "line 1: timeout is no setting; did you mean mind.timeout or tools.timeout?"),
+        (
+            "timeout: 3\n",
+            "line 1: timeout is no setting; did you mean mind.timeout or tools.timeout or tools.http.timeout?",
+        ),
         ("mind: {sandbox: off}\n", "line 1: mind.sandbox is no setting; did you mean tools.sandbox?"),
         ("zzzzzz: 3\n", "line 1: zzzzzz is no setting (conch config show lists all)"),
         ("mind: openai\n", "line 1: mind must hold keys of its own (key: value)"),

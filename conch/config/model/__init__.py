@@ -23,6 +23,8 @@ from conch.config.model.curiosity import (
     ExplorationBonusSettings,
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
+from conch.config.model.http import HttpToolSettings
+from conch.config.model.mcp import McpServerSettings, McpToolSettings
 from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
 from conch.config.model.policy import PolicyRule
@@ -81,9 +83,12 @@ __all__ = [
     "ExplorationBonusSettings",
     "FormatValues",
     "GoalValues",
+    "HttpToolSettings",
     "IntrinsicMotivationSettings",
     "JudgeSettings",
     "LogSettings",
+    "McpServerSettings",
+    "McpToolSettings",
     "MemorySettings",
     "MetricsSettings",
     "MindSettings",

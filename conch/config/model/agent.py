@@ -8,6 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 
+from conch.config.model.http import HttpToolSettings
+from conch.config.model.mcp import McpServers
 from conch.config.model.policy import ToolPolicyRules
 from conch.config.model.section import SettingsSection
 from conch.installed import entry_points_of
@@ -246,6 +248,10 @@ class ToolSettings(SettingsSection):
     """Largest file that a tool may write, in MiB."""
     files: tuple[str, ...] = ()
     """Python files of @tool functions, relative to conch.yaml; each file runs in a process of its own."""
+    http: HttpToolSettings = HttpToolSettings()
+    """The tool `http`, which fetches pages of the hosts that are named; it is off where none is."""
+    mcp: McpServers = Field(default_factory=dict)
+    """MCP servers by name, whose tools the agent gets: {files: {command: [npx, …]}}; needs the extra mcp."""
     policy: ToolPolicyRules = ()
     """Rules, the first that fits decides: {tool: shell, do: ask}; by tool, operation and path. None fits: allowed."""
     approval_timeout: Annotated[float, Field(gt=0, le=604_800)] = 600.0

@@ -33,6 +33,7 @@ from conch.processes import (
     decode_answer,
     why_none,
 )
+from conch.python_child import python_command
 from conch.rules import RuleInfo
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
@@ -154,7 +155,8 @@ class RuleWorker:
     async def _start(self) -> None:
         if (why := await asyncio.to_thread(why_none)) is not None:
             log.warning("reward.rule_not_alone", rule=self._rule.name, why=why)
-        self._process = await PluginProcess.start("conch.consumer.plugins.rule_worker", "the rule", self._printed)
+        command = python_command("conch.consumer.plugins.rule_worker")
+        self._process = await PluginProcess.start(command, "the rule", self._printed)
         one = self._rule
         task = RuleTask(origin=one.origin, name=one.name, text=one.text, memory_mib=self._memory_mib)
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from conch.bus import SharedSubscription
-from conch.config import Masker, MindSettings, Settings
+from conch.config import Masker, MindSettings, Settings, to_install
 from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
@@ -25,8 +25,9 @@ from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
-from conch.errors import HomeError
+from conch.errors import ConfigError, HomeError
 from conch.home import Home
+from conch.log import get_logger
 from conch.memory import MEMORY_FILE, LongTermMemory
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
@@ -36,6 +37,7 @@ from conch.tools import (
     FilePool,
     Notes,
     Sandbox,
+    Tool,
     Toolbox,
     ToolFile,
     device_tools,
@@ -45,7 +47,12 @@ from conch.tools import (
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from conch.engine import TokenCounter
+    from conch.tools import McpServer
+
+log = get_logger(__name__)
 
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once, of all processes together; the others wait for a slot."""
@@ -89,6 +96,7 @@ class AgentFactory:
         installed = load_tools(child.spec.tools) if child.spec.tools else ()
         tools = (*BUILTIN_TOOLS, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
         self._toolbox, self._sandbox = Toolbox(tools, self._masker), Sandbox(child.settings.tools)
+        self._servers: Sequence[McpServer] = ()
         self._tool_files = [ToolFile(file, child.settings.tools) for file in child.settings.tools.files]
         self._values = child.spec.values
         self._tool_slots, self._reading_slots = (
@@ -117,14 +125,38 @@ class AgentFactory:
     async def __aenter__(self) -> Self:
         """Start what the tools of a person's own run in. Raises ConchError where one of them cannot be used."""
         try:
-            for tool in await open_files(self._tool_files):
+            for tool in (*self._web(), *await open_files(self._tool_files), *await self._of_servers()):
                 self._toolbox.add(tool)
         except BaseException:
             await self._close_tools()
             raise
         return self
 
+    def _web(self) -> list[Tool]:
+        """The tool `http`. httpx2 is imported for it alone."""
+        if not self._settings.tools.http.allow:
+            return []
+        from conch.tools import http_tools
+
+        return http_tools(self._settings.tools.http)
+
+    async def _of_servers(self) -> list[Tool]:
+        if not self._settings.tools.mcp:
+            return []
+        try:
+            from conch.tools import open_servers
+        except ImportError:
+            raise ConfigError(f"tools.mcp needs the extra mcp: {to_install('mcp')}") from None
+        self._servers, tools = await open_servers(self._settings.tools.mcp, self._tell_of_tools)
+        return tools
+
+    def _tell_of_tools(self, why: str) -> None:
+        log.warning("tools.servers", why=why)
+        self._child.report(messages.AgentWaits(agent=self._child.spec.agents[0].name, state="tools", why=why))
+
     async def _close_tools(self) -> None:
+        for server in self._servers:
+            await server.close()
         for file in self._tool_files:
             await file.close()
 

@@ -21,6 +21,7 @@ from conch.processes import (
     decode_tool_answer,
     text_of,
 )
+from conch.python_child import python_command
 from conch.tasks import concurrently
 from conch.text import safe_text
 from conch.tools.declare import Tool, ToolResult
@@ -89,7 +90,8 @@ class ToolFile:
 
     async def _start(self) -> ToolsLoaded:
         limit = ESCAPED * self._settings.output_kib * 1024 + LINE_BYTES
-        self._process = await PluginProcess.start("conch.tools.own.worker", "the tool", self._printed, line_limit=limit)
+        command = python_command("conch.tools.own.worker")
+        self._process = await PluginProcess.start(command, "the tool", self._printed, line_limit=limit)
         task = ToolFileTask(
             file=self._file,
             text=self._text,

@@ -1,0 +1,256 @@
+"""An MCP server and its tools: started, asked what it offers, called, and started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import httpx2
+import mcp_types
+from mcp import ClientSession, MCPError
+from pydantic import JsonValue
+
+from conch.actions import ToolSpec
+from conch.config import McpServerSettings, McpToolSettings
+from conch.errors import UsageError
+from conch.log import get_logger
+from conch.processes import PluginProcess
+from conch.retry import MCP_SERVER
+from conch.tasks import OwnedTasks, background, innermost
+from conch.text import safe_text
+from conch.tools.declare import Tool, ToolResult
+from conch.tools.mcp.convert import UnusableToolError, changed, result_of, spec_of
+from conch.tools.mcp.transport import http_streams, process_streams
+
+log = get_logger(__name__)
+
+MOST_TOOLS = 64
+"""Most tools that are taken of one server: each is in every prompt."""
+MOST_PAGES = 20
+"""Most pages of a server's list of tools that are read."""
+WORDS = 300
+"""Characters of a reason that are kept."""
+ESCAPED = 2
+"""Bytes of a message for a byte of its text: quotes and line ends are written as two."""
+LINE_BYTES = 256 * 1024
+"""Bytes of a message beside a result: a list of tools with their schemas has room."""
+Tell = Callable[[str], None]
+"""Is told what happens to a server, in a sentence."""
+
+
+class McpServer:
+    """One MCP server of the settings. `open` starts it, `close` ends it; between the two it is kept up."""
+
+    def __init__(self, name: str, settings: McpServerSettings, tell: Tell) -> None:
+        self._name, self._settings, self._tell = name, settings, tell
+        self._session: ClientSession | None = None
+        self._why = "it has not started yet"
+        """Why there is no session."""
+        self._specs: dict[str, str] = {}
+        self._declared: list[Tool] = []
+        self._differ: dict[str, str] = {}
+        """The tools that the server has changed or removed since it was first asked, by name, and how."""
+        self._ended, self._listed = asyncio.Event(), asyncio.Event()
+        self._tasks = OwnedTasks()
+
+    async def open(self) -> list[Tool]:
+        """Start the server; its tools. Raises UsageError, one sentence, where it cannot be used."""
+        first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks.start(self._keep(first), name=f"conch.mcp.{self._name}")
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                await first
+        except TimeoutError:
+            raise self._unusable(f"it does not answer within {self._settings.timeout:g} s") from None
+        if missing := sorted(set(self._settings.tools) - set(self._specs.values())):
+            raise self._unusable(f"it has no usable tool {missing[0]!r}, there are {self._offered()}")
+        return self._declared
+
+    def _offered(self) -> str:
+        return safe_text(", ".join(sorted(self._specs.values())), one_line=True)[:WORDS] or "none"
+
+    def _unusable(self, why: str) -> UsageError:
+        return UsageError(f"the MCP server {self._name} cannot be used: {why} (tools.mcp.{self._name})")
+
+    async def close(self) -> None:
+        """End the server and its process. A second call does nothing."""
+        await self._tasks.close()
+
+    async def _keep(self, first: asyncio.Future[None]) -> None:
+        """Keep the server up; never returns unless its first start fails, which `first` is told."""
+        failures = 0
+        while True:
+            try:
+                async with self._connected() as session:
+                    await self._look(session)
+                    self._session, failures = session, 0
+                    if first.done():
+                        self._tell(f"the MCP server {self._name} is up again")
+                    else:
+                        first.set_result(None)
+                    await self._serve(session)
+                why = self._why
+            except Exception as error:
+                why = self._why = self._why if self._ended.is_set() else _reason(error)
+            finally:
+                self._session = None
+            if not first.done():
+                first.set_exception(self._unusable(why))
+                return
+            failures += 1
+            wait = MCP_SERVER.after(failures)
+            self._tell(f"the MCP server {self._name} is gone ({why}); it is started again in {wait:.1f} s")
+            await asyncio.sleep(wait)
+
+    async def _serve(self, session: ClientSession) -> None:
+        """Take new lists of tools until the server is gone."""
+        while not self._ended.is_set():
+            self._listed.clear()
+            async with (
+                background(self._ended.wait(), name="conch.mcp.ended") as ended,
+                background(self._listed.wait(), name="conch.mcp.listed") as listed,
+            ):
+                await asyncio.wait({ended, listed}, return_when=asyncio.FIRST_COMPLETED)
+            if not self._ended.is_set():
+                await self._look(session)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[ClientSession]:
+        self._ended.clear()
+        most = ESCAPED * self._settings.output_kib * 1024 + LINE_BYTES
+        if self._settings.url is not None:
+            headers = {name: value.get_secret_value() for name, value in self._settings.headers.items()}
+            async with (
+                http_streams(self._settings.url, headers, self._settings.timeout, most) as streams,
+                ClientSession(*streams, message_handler=self._heard) as session,
+            ):
+                await session.initialize()
+                yield session
+            return
+        variables = {name: value.get_secret_value() for name, value in self._settings.env.items()}
+        process = await PluginProcess.start(
+            self._settings.command, "it", self._printed, variables=variables, line_limit=most
+        )
+        try:
+            async with (
+                process_streams(process, self._gone) as streams,
+                ClientSession(*streams, message_handler=self._heard) as session,
+            ):
+                await session.initialize()
+                yield session
+        finally:
+            await process.close()
+
+    def _gone(self, why: str) -> None:
+        self._why = why
+        self._ended.set()
+
+    async def _heard(self, message: mcp_types.ServerNotification | Exception) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._listed.set()
+
+    def _printed(self, said: str) -> None:
+        log.info("mcp.printed", server=self._name, said=said)
+
+    async def _look(self, session: ClientSession) -> None:
+        """Ask for the tools; the first answer declares them, a later one is compared with it."""
+        found = await _tools_of(session)
+        specs: dict[str, tuple[ToolSpec, str, McpToolSettings]] = {}
+        wanted = self._settings.tools
+        for tool in found:
+            own = wanted.get(tool.name, McpToolSettings())
+            if wanted and tool.name not in wanted:
+                continue
+            try:
+                spec = spec_of(self._name, tool, own.effects or self._settings.effects or {})
+            except UnusableToolError as unusable:
+                self._left_out(tool.name, str(unusable))
+                continue
+            if spec.name in specs or len(specs) >= MOST_TOOLS:
+                self._left_out(tool.name, "two have its name" if spec.name in specs else f"there are over {MOST_TOOLS}")
+                continue
+            specs[spec.name] = (spec, tool.name, own)
+        now = [spec for spec, _, _ in specs.values()]
+        if not self._declared:
+            self._specs = {spec.name: name for spec, name, _ in specs.values()}
+            self._declared = [self._tool(spec, name, own) for spec, name, own in specs.values()]
+            return
+        differ = changed([tool.spec for tool in self._declared], now)
+        for name, how in differ.items():
+            if self._differ.get(name) != how:
+                self._tell(f"the MCP server {self._name} has {how} its tool {self._specs[name]}: it is not called")
+        self._differ = differ
+
+    def _left_out(self, tool: str, why: str) -> None:
+        shown = safe_text(tool, one_line=True)[:60]
+        log.warning("mcp.tool_left_out", server=self._name, tool=shown, why=why)
+        if not self._declared:
+            self._tell(f"the tool {shown} of the MCP server {self._name} is left out: {why}")
+
+    def _tool(self, spec: ToolSpec, name: str, own: McpToolSettings) -> Tool:
+        limit = own.timeout or self._settings.timeout
+        most = (own.output_kib or self._settings.output_kib) * 1024
+
+        async def call(**args: JsonValue) -> ToolResult:
+            return await self._call(spec.name, name, args, limit, most)
+
+        return Tool(spec, call, wants_context=False, timeout=limit)
+
+    async def _call(self, name: str, theirs: str, args: dict[str, JsonValue], limit: float, most: int) -> ToolResult:
+        if how := self._differ.get(name):
+            why = f"the MCP server {self._name} has {how} {theirs} since the run began"
+            return ToolResult(status="error", error=f"{why}: the next run takes it as it is")
+        if (session := self._session) is None:
+            return ToolResult(status="error", error=f"the MCP server {self._name} is away: {self._why}")
+        try:
+            async with (
+                background(session.call_tool(theirs, args), name="conch.mcp.call") as calling,
+                background(self._ended.wait(), name="conch.mcp.ended") as ended,
+            ):
+                await asyncio.wait({calling, ended}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+                if self._ended.is_set():
+                    return ToolResult(status="error", error=f"the MCP server {self._name} is gone: {self._why}")
+                if not calling.done():
+                    return ToolResult(status="timeout", error=f"{name} took longer than {limit:g} seconds")
+                return result_of(name, calling.result(), most)
+        except Exception as error:
+            if self._settings.url is not None and not isinstance(error, MCPError):
+                self._gone(_reason(error))  # there is no process that could have ended
+            return ToolResult(status="error", error=f"{name} failed: {_reason(error)}")
+
+
+async def _tools_of(session: ClientSession) -> list[mcp_types.Tool]:
+    """All tools of the server, in its order."""
+    found: list[mcp_types.Tool] = []
+    cursor = None
+    for _ in range(MOST_PAGES):
+        params = None if cursor is None else mcp_types.PaginatedRequestParams(cursor=cursor)
+        page = await session.list_tools(params=params)
+        found += page.tools
+        if not (cursor := page.next_cursor):
+            break
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    inner = innermost(error) if isinstance(error, BaseExceptionGroup) else error
+    if isinstance(inner, OSError) and inner.strerror:
+        where = f" ({inner.filename})" if inner.filename else ""
+        return safe_text(f"{inner.strerror}{where}", one_line=True)[:WORDS]
+    if isinstance(inner, httpx2.HTTPError) and not str(inner):
+        return type(inner).__name__
+    return safe_text(str(inner) or type(inner).__name__, one_line=True)[:WORDS]
+
+
+async def open_servers(servers: Mapping[str, McpServerSettings], tell: Tell) -> tuple[Sequence[McpServer], list[Tool]]:
+    """The servers, started, and their tools, in the order of the settings. Raises UsageError with the first that cannot
+    be used; then all are ended."""
+    opened = [McpServer(name, settings, tell) for name, settings in servers.items()]
+    try:
+        tools = [tool for server in opened for tool in await server.open()]
+    except BaseException:
+        for server in opened:
+            await server.close()
+        raise
+    return opened, tools

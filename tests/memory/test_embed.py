@@ -99,11 +99,10 @@ def wordllama(lacking: Callable[[str], NoReturn]) -> Embedder:
 
 def test_the_embedder_of_the_extra_knows_synonyms_without_a_network(wordllama: Embedder) -> None:
     """Rows of length 1; an empty text has none."""
-    rows = wordllama.embed(["doctor bought car", "physician purchased automobile", "kelp grows fast", ""])
+    texts = ["doctor bought car", "physician purchased automobile", "kelp grows fast", ""]
+    rows = wordllama.embed(texts)
 
     assert rows.shape == (4, DIMENSIONS)
     assert np.linalg.norm(rows[:3], axis=1) == pytest.approx([1, 1, 1], abs=1e-3)
     assert rows[0] @ rows[1] > 0.5 > 0.3 > rows[0] @ rows[2]
-    assert (
-        rows == wordllama.embed(["doctor bought car", "physician purchased automobile", "kelp grows fast", ""])
-    ).all()
+    assert (rows == wordllama.embed(texts)).all()

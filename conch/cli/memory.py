@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import QUOTED, CommonOptions, emit, say, table, tell
+from conch.cli.common import QUOTED, CommonOptions, emit, quiet, say, table, tell
 from conch.cli.options import COMMON, AgentName, Limit
 from conch.cli.people_facts import agent_named
 from conch.errors import ConchError, UsageError
-from conch.memory import MEMORY_FILE, LongTermMemory, MemoryKind, StoredMemory
+from conch.memory import MEMORY_FILE, LongTermMemory, MemoryKind, StoredMemory, default_embedder
 from conch.text import safe_text
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def search(
     """
     from conch.views import memories_found
 
-    with _opened(common, agent) as (store, name):
+    with _opened(common, agent, by_sense=True) as (store, name):
         _show(common, memories_found(name, len(store), store.recall(text, limit, now=time.time())))
 
 
@@ -124,13 +124,20 @@ def consolidate(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
 
 
 @contextmanager
-def _opened(common: CommonOptions, agent: str | None) -> Iterator[tuple[LongTermMemory, str]]:
-    """The memory of the agent that is meant. Raises UsageError where one of several must be named."""
+def _opened(
+    common: CommonOptions, agent: str | None, *, by_sense: bool = False
+) -> Iterator[tuple[LongTermMemory, str]]:
+    """The memory of the agent that is meant. `by_sense`: it is searched by sense too, where that is set and installed.
+    Raises UsageError where one of several must be named."""
     home = common.existing()
     settings = common.settings()
     name = agent_named(home, settings, agent)
+    quiet()
     store = LongTermMemory(
-        home.agent_dir(name) / MEMORY_FILE, most=settings.memory.most, most_bytes=int(settings.memory.mib * 2**20)
+        home.agent_dir(name) / MEMORY_FILE,
+        most=settings.memory.most,
+        most_bytes=int(settings.memory.mib * 2**20),
+        embedder=default_embedder() if by_sense and settings.memory.embeddings == "auto" else None,
     )
     try:
         yield store, name

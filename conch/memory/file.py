@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS memories (
 );
 CREATE INDEX IF NOT EXISTS memories_worth ON memories (worth);
 CREATE INDEX IF NOT EXISTS memories_digest ON memories (digest);
+CREATE INDEX IF NOT EXISTS memories_unembedded ON memories (place) WHERE bits IS NULL;
 CREATE TABLE IF NOT EXISTS sources (
     id TEXT PRIMARY KEY,
     place INTEGER NOT NULL,

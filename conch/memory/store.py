@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conch.memory.consolidate import Consolidation, consolidated
 from conch.memory.file import MemoryFile
@@ -17,6 +17,9 @@ from conch.memory.words import cue_words
 from conch.memory.writing import add, bound, forget
 from conch.tools import FilePool
 from conch_schemas import ContradictoryMemories, MergedMemory
+
+if TYPE_CHECKING:
+    from conch.memory.embed import Embedder
 
 MOST: Final = 50_000
 """Memories of an agent that are kept, where the settings say nothing."""
@@ -39,11 +42,18 @@ class LongTermMemory:
         most_bytes: int = MOST_BYTES,
         pool: FilePool | None = None,
         set_aside: bool = False,
+        embedder: Embedder | None = None,
     ) -> None:
         """`most`, `most_bytes`: of memories and of their texts' bytes; beyond, what is worth least is dropped.
-        `set_aside`: a damaged file is renamed, and the next use begins an empty one."""
+        `set_aside`: a damaged file is renamed, and the next use begins an empty one. `embedder`: finds memories by
+        their sense too; None: by their words alone."""
         self._most, self._most_bytes = most, most_bytes
         self._file, self._index = MemoryFile(path, pool=pool, set_aside=set_aside), WordIndex()
+        self._senses = None
+        if embedder is not None:
+            from conch.memory.embed import SenseIndex
+
+            self._senses = SenseIndex(embedder)
 
     def add(self, memories: Iterable[Memory]) -> int:
         """Store memories in one transaction; returns how many are new. The same memory again changes nothing, a later
@@ -52,6 +62,8 @@ class LongTermMemory:
         def write(database: sqlite3.Connection) -> int:
             new = sum([add(database, memory) for memory in memories])
             bound(database, self._most, self._most_bytes)
+            if self._senses is not None:
+                self._senses.embed_missing(database)
             return new
 
         return self._file.written(write)
@@ -70,6 +82,8 @@ class LongTermMemory:
 
         def read(database: sqlite3.Connection) -> tuple[RecalledMemory, ...]:
             fits = self._index.matches(database, words, RANKED)
+            if self._senses is not None:
+                fits = self._senses.fused(database, words, fits, RANKED)
             found = stored(database, list(fits))
             ranked = [
                 RecalledMemory(memory, score(fits[place], memory.importance, memory.at, now), fits[place])

@@ -38,6 +38,10 @@ def key_of(text: str) -> int:
 
 
 def cue_words(cue: str) -> tuple[str, ...]:
-    """The words to look up: each once, without STOPWORDS, in the order of the cue, MOST_CUE_WORDS at most."""
-    telling = (word for word in words_of(cue) if word not in STOPWORDS and word not in NEGATIONS)
-    return tuple(dict.fromkeys(telling))[:MOST_CUE_WORDS]
+    """The words to look up: the telling ones, each once, MOST_CUE_WORDS at most."""
+    return tuple(dict.fromkeys(telling_words(cue)))[:MOST_CUE_WORDS]
+
+
+def telling_words(text: str) -> tuple[str, ...]:
+    """The words of a text in their order, without STOPWORDS and NEGATIONS."""
+    return tuple(word for word in words_of(text) if word not in STOPWORDS and word not in NEGATIONS)

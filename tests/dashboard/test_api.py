@@ -19,6 +19,7 @@ from conch.consumer.runtime.dead_letters import dead_letter, open_dead_letters, 
 from conch.consumer.runtime.loop import control_of
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import SqliteReader, SqliteStore, packing
+from conch.memory import MEMORY_FILE, LongTermMemory
 from conch.views.cycles import cycle_row, whole_row
 from conch_schemas import (
     ActionTaken,
@@ -32,6 +33,7 @@ from conch_schemas import (
 from conch_services.dashboard.api.exports import cell
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.life import HOSTILE
+from tests.memories import made
 
 
 async def told(dashboard: Dashboard, path: str, status: int = 200, **query: Any) -> Any:
@@ -48,6 +50,22 @@ async def done(dashboard: Dashboard, path: str, body: Any = None, status: int = 
     answer = await dashboard.client.post(f"/api/v1{path}", content=content, headers=kind)
     assert answer.status_code == status, answer.text
     return answer.json()
+
+
+async def test_memories_are_listed_searched_and_refused_in_a_sentence(dashboard: Dashboard) -> None:
+    """As the command does; a damaged file is the store's trouble, not the page's."""
+    file = dashboard.seeded.home.agent_dir("echo") / MEMORY_FILE
+    assert (await told(dashboard, "/memories"))["memories"] == []
+    store = LongTermMemory(file)
+    store.add([made("The tide is high", number=1), made("Kelp grows", "fact", 2)])
+    store.close()
+
+    assert [row["text"] for row in (await told(dashboard, "/memories", kind="fact"))["memories"]] == ["Kelp grows"]
+    (found,) = (await told(dashboard, "/memories", text="high tides"))["memories"]
+    assert (await told(dashboard, f"/memories/{found['id'][:12]}"))["memories"][0]["text"] == "The tide is high"
+    assert "no such memory" in (await told(dashboard, "/memories/0000ffff", 404))["detail"]
+    file.write_bytes(b"no database" * 1000)
+    assert "cannot be used" in (await told(dashboard, "/memories", 503))["detail"]
 
 
 @asynccontextmanager

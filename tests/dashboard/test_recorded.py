@@ -10,8 +10,10 @@ from typing import Any
 from conch.consumer.group.lag import report_position
 from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
 from conch.consumer.spec import ConsumerSpec
+from conch.memory import MEMORY_FILE, LongTermMemory
 from conch_schemas import ActionTaken, control_subject, subject_filter
 from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.memories import made
 from tests.recorded import compare, settled, validated
 
 RECORDED = Path(__file__).with_name("recorded.jsonl")
@@ -35,6 +37,9 @@ ASKED = (
     "/consumers/lag",
     "/metrics",
     "/dlq",
+    "/memories",
+    "/memories?text=tide",
+    "/memories/{memory}",
 )
 CHECK = {"kind": "file", "path": "a.txt"}
 DONE: tuple[tuple[str, Any], ...] = (
@@ -57,7 +62,11 @@ async def test_the_answers_of_the_api_stay_as_they_are(dashboard: Dashboard) -> 
     await publish_dead_letter(dashboard.bus, letter)
     await report_position(dashboard.bus, "reward", [ActionTaken], 4)
     names[letter.id] = "LETTER"
-    told = {path: await _got(dashboard, path, names) for path in ASKED}
+    one = made("The tide at noon is 3 metres high", number=1)
+    store = LongTermMemory(dashboard.seeded.home.agent_dir("echo") / MEMORY_FILE)
+    store.add([one, made("Barnacles live on the wet rock", "fact", 2)])
+    store.close()
+    told = {path: await _got(dashboard, path.format(memory=one.id), names) for path in ASKED}
 
     async def respond(subject: str, data: bytes) -> bytes:
         return json.dumps({"ok": True, "id": "m1"}).encode()

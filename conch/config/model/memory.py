@@ -20,5 +20,7 @@ class MemorySettings(SettingsSection):
     """Memories kept for an agent; beyond, the least important and oldest are dropped."""
     mib: Annotated[float, Field(ge=1)] = 64.0
     """MiB of their texts; the file takes about three times that."""
+    embeddings: Literal["auto", "off"] = "auto"
+    """auto: memories are found by their sense too, where the extra memory is installed; off: by their words alone."""
     consolidate_every: Annotated[int, Field(ge=0)] = 100
     """Cycles from one consolidation to the next, with the reflection; 0: never."""

@@ -28,7 +28,7 @@ from conch.cycle.state.sent import RecordedMind
 from conch.errors import ConfigError, HomeError
 from conch.home import Home
 from conch.log import get_logger
-from conch.memory import MEMORY_FILE, LongTermMemory
+from conch.memory import MEMORY_FILE, LongTermMemory, default_embedder
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
 from conch.tasks import OwnedTasks
@@ -252,14 +252,17 @@ class AgentFactory:
         """Its long memory; None where none is kept."""
         keep, spec = settings.memory.keep, self._child.spec
         few = len(spec.agents) + sum(other.number for other in spec.others) <= FEW_AGENTS
-        if keep == "never" or (keep == "auto" and not few and not prompt_limits(settings.mind).is_read):
+        is_read = prompt_limits(settings.mind).is_read
+        if keep == "never" or (keep == "auto" and not few and not is_read):
             return None
+        by_sense = is_read and settings.memory.recalled > 0 and settings.memory.embeddings == "auto"
         store = LongTermMemory(
             own / MEMORY_FILE,
             most=settings.memory.most,
             most_bytes=int(settings.memory.mib * 2**20),
             pool=None if spec.alone else self._memory_files,
             set_aside=True,
+            embedder=default_embedder() if by_sense else None,
         )
         memory = MemoryKeeper(store, settings.memory)
         self._memories.append(memory)

@@ -68,7 +68,7 @@ async def chat(
     name = agent_named(home, settings, agent)
     if session is not None and not re.fullmatch(SESSION_PATTERN, session):
         raise UsageError(
-            f"--session {session[:60]!r}: 1 to 128 letters, digits, '.', '_', ':' and '-', the first a letter or a digit"
+            f"--session {session[:60]!r}: 1 to 128 letters, digits, '.', '_', ':' and '-', the first no sign"
         )
     if home.running() is None and settings.bus.url is None:
         raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")

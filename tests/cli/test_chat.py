@@ -179,7 +179,7 @@ async def test_without_a_run_it_says_what_to_do(common: CommonOptions, typed: Wr
 @pytest.mark.parametrize("session", ["", "a b", "-x", "a" * 129, "\x1b[2J"])
 async def test_a_session_with_another_name_is_refused(common: CommonOptions, session: str) -> None:
     """Before anything is asked of the person."""
-    with pytest.raises(UsageError, match="--session .* letters, digits"):
+    with pytest.raises(UsageError, match=r"--session .* letters, digits"):
         await chat(session=session, common=common)
 
 

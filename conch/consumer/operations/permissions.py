@@ -49,6 +49,7 @@ OF_AGENTS = (
     WeightsSet,
     MessageReceived,
     MessageSent,
+    AnswerRated,
     GoalSet,
     GoalReached,
     GoalDropped,
@@ -57,7 +58,7 @@ OF_AGENTS = (
     TaskProgressed,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
-to them."""
+to them and ratings."""
 OF_PEOPLE = (MessageReceived, AnswerRated, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
 """The events that the command line publishes: weights, scores by people and of the past, and messages to agents while
 no run is in progress."""

@@ -22,6 +22,7 @@ from conch_schemas import (
     Mark,
     MarkLink,
     MarkWitnessed,
+    MessageReceived,
     PolicySet,
     RewardAssigned,
     consequence_id,
@@ -42,7 +43,7 @@ RING: Final = 512
 PENDING: Final = 64
 """Most acts whose score sets are collected for one mark; of an act beyond, each set gets a mark of its own at once."""
 CONTINUED: Final = 50
-"""Most goals, and most episodes, whose marks are remembered for links: as many as may be active at one time."""
+"""Most goals, most episodes and most messages whose marks are remembered for links: as many goals as may be active."""
 
 
 class UnsealedScores(BaseModel):
@@ -78,6 +79,8 @@ class ChainState(BaseModel):
     """Id of an active goal -> id of the mark of its being set."""
     episodes: dict[str, str] = Field(default_factory=dict)
     """Name of an episode -> id of the mark of its last act."""
+    messages: dict[str, str] = Field(default_factory=dict)
+    """Id of a person's message that no act has answered -> id of its mark; the last ones."""
 
 
 def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
@@ -168,10 +171,12 @@ def _met(state: ChainState, fact: Witnessed, digest: str | None) -> bool:
 
 
 def _links(state: ChainState, fact: Witnessed) -> tuple[MarkLink, ...]:
-    """CAUSES from the act's mark, where the act was witnessed; CONTINUES from the mark of the previous act of the same
-    episode; FULFILLS from the mark of the goal that was reached."""
+    """CAUSES from the act's mark, where the act was witnessed, and from the mark of the message that an act answers;
+    CONTINUES from the mark of the previous act of the same episode; FULFILLS from the mark of the goal that was
+    reached."""
     if isinstance(fact, ActionTaken):
-        return _link(state.episodes.get(fact.episode or ""), "CONTINUES")
+        asked = state.messages.get(fact.message.id) if fact.message is not None else None
+        return (*_link(asked, "CAUSES"), *_link(state.episodes.get(fact.episode or ""), "CONTINUES"))
     fulfilled = _link(state.goals.get(fact.goal), "FULFILLS") if isinstance(fact, GoalReached) else ()
     if fact.action_id is None or fact.cycle is None:
         return fulfilled
@@ -197,6 +202,8 @@ def _advanced(state: ChainState, fact: Witnessed, mark: Mark, digest: str | None
             head |= {"first": state.first or fact.place, "place": fact.place} | _opened(state, fact, mark)
         case ExperienceRecorded() if fact.action_id in state.pending:
             head["pending"] = {action: one for action, one in state.pending.items() if action != fact.action_id}
+        case MessageReceived():
+            head["messages"] = _last(state.messages | {fact.id: mark.id})
         case GoalSet():
             head["goals"] = _last(state.goals | {fact.goal.id: mark.id})
         case GoalReached() | GoalDropped():
@@ -209,6 +216,8 @@ def _advanced(state: ChainState, fact: Witnessed, mark: Mark, digest: str | None
 def _opened(state: ChainState, act: ActionTaken, mark: Mark) -> dict[str, object]:
     """What changes with a new act: its scores are collected from now on, and it is the last one of its episode."""
     opened: dict[str, object] = {}
+    if act.message is not None:
+        opened["messages"] = {message: one for message, one in state.messages.items() if message != act.message.id}
     if act.action_id is not None and len(state.pending) < PENDING:
         opened["pending"] = {**state.pending, act.action_id: _NONE}
     if act.episode is not None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conch.cycle.goals import reached_by_parts
-from conch.cycle.state.memory import AgentMemory, remember
+from conch.cycle.goals import GoalBaseline, reached_by_parts
+from conch.cycle.state.memory import ActiveGoal, AgentMemory, remember
 from conch.minds import Situation
-from conch.tools import ToolContext, tool
+from conch.tools import Sandbox, ToolContext, tool
 from conch_schemas import (
     ActionTaken,
     CommandCheck,
@@ -189,22 +189,18 @@ async def test_a_goal_whose_deadline_has_passed_is_dropped_with_a_word(life: Lif
 
 
 async def test_a_deadline_that_passes_in_a_cycle_pays_nothing(life: Life) -> None:
-    """The act that would have reached the goal comes too late: its check is neutral, and the goal is dropped."""
-    due = datetime.now(UTC) + timedelta(seconds=1.5)
-    life.add(write)
-    life.configured(goals=(goal().model_copy(update={"deadline": due}),))
+    """The act that would have reached the goal came too late: its check is neutral and says why."""
+    context = ToolContext(life.workspace, Sandbox(life.settings.tools), life.notes, life.settings.tools)
+    due = datetime.now(UTC) - timedelta(seconds=1)
+    late = ActiveGoal(goal=goal("late").model_copy(update={"deadline": due}))
+    baseline = GoalBaseline(0.05)
+    await baseline.measure([late, ActiveGoal(goal=goal())], context)
+    (life.workspace / "x").write_text("tide")
 
-    def decides(_: Situation) -> str:
-        while datetime.now(UTC) < due:
-            pass
-        return 'TOOL: write(text="tide")'
+    found = await baseline.after([late, ActiveGoal(goal=goal())], context, touched=True)
 
-    life.mind.decides = decides
-    await life.run(2)
-
-    assert [(check.outcome, check.detail) for check in checks(life)] == [("neutral", "its deadline has passed")]
-    assert [fact.goal for fact in life.facts(GoalDropped)] == ["x"]
-    assert life.facts(GoalReached) == []
+    assert [(check.goal, check.outcome) for check in found] == [("late", "neutral"), ("x", "achieved")]
+    assert found[0].detail == "its deadline has passed"
 
 
 async def test_a_goal_is_reached_when_its_parts_are(life: Life) -> None:

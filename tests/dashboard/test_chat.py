@@ -30,6 +30,7 @@ from conch_schemas import (
     source_of,
     subject_filter,
 )
+from conch_services.dashboard.api.chat import MOST_TURNS
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
 from tests.dashboard.document import parsed
 from tests.dashboard.life import HOSTILE
@@ -200,6 +201,19 @@ async def test_what_is_no_message_is_refused(dashboard: Dashboard, body: Any, st
 
     assert answer.status_code == status, answer.text
     assert agent.told == {}
+
+
+async def test_turns_that_are_open_are_bounded(dashboard: Dashboard) -> None:
+    """One more is asked to come again, and nothing is said; a turn that is over makes room."""
+    async with talking(dashboard) as agent:
+        dashboard.world.turns = MOST_TURNS
+        refused = await dashboard.client.post("/api/v1/agents/echo/chat", json=asking("hello"))
+        dashboard.world.turns = MOST_TURNS - 1
+        await events(dashboard, asking("hello"))
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    assert len(agent.told) == 1
+    assert dashboard.world.turns == MOST_TURNS - 1
 
 
 async def test_without_a_run_there_is_no_turn(dashboard: Dashboard) -> None:

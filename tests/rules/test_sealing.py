@@ -34,6 +34,8 @@ from conch_schemas import (
     ActionTaken,
     AgentPaused,
     AgentResumed,
+    AnsweredMessage,
+    AnswerRated,
     Event,
     ExperienceRecorded,
     Goal,
@@ -296,6 +298,29 @@ def test_a_goal_that_is_reached_fulfils_the_mark_of_its_being_set(act: Act) -> N
 
     assert [(link.source, link.relation) for link in marks[1].links] == [(marks[0].id, "FULFILLS")]
     assert dropped[2].links == ()
+    assert verify(marks, []) == []
+
+
+def test_an_answer_is_caused_by_the_mark_of_the_message_that_it_answers(act: Act) -> None:
+    """The link names that mark, and the answer's own mark quotes the words; a second answer has none, and so has that
+    to a message from before the first mark. A rating is a judgement of a person, caused by the act."""
+    said = AnsweredMessage(id="m", text="How is the tide?", sender="ada")
+    answers = [act(number).model_copy(update={"message": said}) for number in (1, 2)]
+    rated = outside(AnswerRated, "r", message="m", rating="corrected", text="high").model_copy(
+        update={"action_id": answers[0].action_id, "cycle": 1}
+    )
+
+    state, marks = sealed(outside(MessageReceived, "m", text=said.text, sender="ada"), *answers, rated)
+    _, late = sealed(answers[0])
+
+    assert [[(link.source, link.relation) for link in mark.links] for mark in marks] == [
+        [], [(marks[0].id, "CAUSES")], [], [(marks[1].id, "CAUSES")],
+    ]  # fmt: skip
+    assert marks[1].stimulus == said.text
+    assert "It answers the message of ada." in marks[1].reasoning
+    assert (marks[3].response, marks[3].evidence) == ("corrected: high", "judgement")
+    assert late[0].links == ()
+    assert state.messages == {}
     assert verify(marks, []) == []
 
 

@@ -73,6 +73,7 @@ OF_AGENTS = (
     WeightsSet,
     MessageReceived,
     MessageSent,
+    AnswerRated,
     GoalSet,
     GoalReached,
     GoalDropped,
@@ -84,7 +85,7 @@ OF_AGENTS = (
     MemoryConsolidated,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
-to them."""
+to them and ratings."""
 OF_PEOPLE = (
     MessageReceived,
     AnswerRated,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from conch.config import HIDDEN, Masker
 from conch.errors import ModelError
-from conch_schemas import ActionTaken, ThoughtFormed, encode
+from conch_schemas import ActionTaken, GoalSet, ThoughtFormed, encode
 
 if TYPE_CHECKING:
     from tests.cycle.conftest import Life, Start
@@ -30,6 +30,7 @@ async def test_a_planted_secret_is_nowhere_in_stream_prompts_notes_and_reports(l
     life.mind.decides = lambda situation: calls[situation.cycle % len(calls)]
     running = await start(4)
     await running.ask("say", {"text": f"my password is {SAID}"})
+    await running.ask("goal", {"add": {"statement": f"use {SAID}", "check": {"kind": "file", "path": "never.txt"}}})
     life.mind.failures = [ModelError(f"no such key: {ERROR}", retry_after=0.01)]
     await running.task
 
@@ -44,6 +45,8 @@ async def test_a_planted_secret_is_nowhere_in_stream_prompts_notes_and_reports(l
         assert key.encode() not in stream + bucket, key
         assert key not in prompts + told, key
         assert not any(key in note for note in life.notes.recall(key, 50))
+    [goal] = life.facts(GoalSet)
+    assert goal.goal.statement == f"use {HIDDEN}"
     assert HIDDEN in prompts
     assert HIDDEN in told
     assert (life.workspace / "out.txt").read_text() == HIDDEN
@@ -51,11 +54,12 @@ async def test_a_planted_secret_is_nowhere_in_stream_prompts_notes_and_reports(l
 
 
 async def test_a_secret_at_the_edge_of_what_is_kept_leaves_no_piece(life: Life) -> None:
-    """Output is masked before it is cut: no half of a key stands at the cut."""
+    """Outputs and replies are masked before they are cut: no half of a key stands at the cut."""
     life.masker = Masker(KEYS)
-    (life.workspace / "big.txt").write_text((FILE + "\n") * 4000)
+    (life.workspace / "big.txt").write_text(FILE * 4000)
+    life.mind.thinks = lambda _: THOUGHT * 4000
     life.mind.decides = lambda _: 'TOOL: filesystem(operation="read", path="big.txt")'
     await life.run(1)
 
-    assert all(b"4eC39HqLy" not in encode(fact) for fact in life.facts())
+    assert not [fact for fact in life.facts() if b"planted" in encode(fact) or b"zdp7dc" in encode(fact)]
     assert life.facts(ThoughtFormed)

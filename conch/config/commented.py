@@ -31,6 +31,7 @@ _EXAMPLES: dict[str, tuple[str, JsonObject]] = {
     "own": ("rest", {"priority": 1.0, "start": 0.5}),
     "senses": ("kitchen", {"topic": "home/kitchen/temperature", "unit": "°C"}),
     "mcp": ("files", {"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv/files"]}),
+    "tools": ("read_file", {"effects": "read"}),
     "actuators": ("lamp", {"topic": "home/lamp/set", "payloads": ["on", "off"]}),
 }
 """For each key with structured entries an example entry: its name, and values for keys without a usable default."""
@@ -74,6 +75,9 @@ def _example(name: str, model: type[BaseModel]) -> Iterator[str]:
     yield f"  {entry}:"
     for key, field in model.model_fields.items():
         yield from _prose(field, "    # ")
+        if key not in given and (inner := entry_model(field.annotation)) is not None:
+            yield from textwrap.indent("\n".join(_example(key, inner)), "    ").splitlines()
+            continue
         yield from _key(key, given[key] if key in given else field.get_default(call_default_factory=True), "    ")
 
 

@@ -74,7 +74,7 @@ def test_the_example_of_an_entry_is_whole_and_right(read: Read) -> None:
         assert all(re.search(rf"^ +##    {name}:", commented(), re.MULTILINE) for name in model.model_fields), path
         assert entry.model_fields_set >= {name for name, value in entry if value is not None}, path
         needed = {name: getattr(entry, name) for name, field in model.model_fields.items() if field.is_required()}
-        given = {"unit", "payloads"} & set(model.model_fields)
+        given = {"unit", "payloads", "command", "tools"} & set(model.model_fields)
         assert entry == model(**needed, **{name: getattr(entry, name) for name in given})
 
 

@@ -23,11 +23,8 @@ from conch.config.model.curiosity import (
     ExplorationBonusSettings,
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
-from conch.config.model.http import HttpToolSettings
-from conch.config.model.mcp import McpServerSettings, McpToolSettings
 from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
-from conch.config.model.policy import PolicyRule
 from conch.config.model.rewards import (
     BUILTIN_COMPONENTS,
     BUILTIN_WEIGHTS,
@@ -44,6 +41,9 @@ from conch.config.model.rewards import (
 )
 from conch.config.model.settings import Settings, StoreRetentionSettings
 from conch.config.model.telemetry import METRICS_PORT, LogSettings, MetricsSettings
+from conch.config.model.tools.http import HttpToolSettings
+from conch.config.model.tools.mcp import McpServerSettings, McpToolSettings
+from conch.config.model.tools.policy import PolicyRule
 from conch.config.model.training import (
     WAITING_KEYS,
     IntrinsicMotivationSettings,

@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 
-from conch.config.model.http import HttpToolSettings
-from conch.config.model.mcp import McpServers
-from conch.config.model.policy import ToolPolicyRules
 from conch.config.model.section import SettingsSection
+from conch.config.model.tools.http import HttpToolSettings
+from conch.config.model.tools.mcp import McpServers
+from conch.config.model.tools.policy import ToolPolicyRules
 from conch.installed import entry_points_of
 
 LEAST_WINDOW = 512

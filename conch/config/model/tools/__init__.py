@@ -1,0 +1,1 @@
+"""Settings of tools: the policy of their calls, fetching over HTTP, MCP servers."""

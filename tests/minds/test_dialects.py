@@ -129,7 +129,7 @@ async def test_what_a_model_refuses_by_name_is_left_out_and_remembered(
 async def test_a_refusal_for_another_reason_ends_the_question_as_before(prompt: Asking, message: str) -> None:
     """Nothing is left out on suspicion: one request, the endpoint's words."""
     async with serving(refused(message)) as endpoint:
-        with pytest.raises(ModelError, match="refuses the request|does not fit") as raised:
+        with pytest.raises(ModelError, match=r"refuses the request|does not fit") as raised:
             await asked(endpoint, [prompt()])
 
     assert raised.value.fatal

@@ -1,5 +1,5 @@
 """Measure a small model as a mind: ops/bench mind [--model M] [--generations N] [--cycles N] [--seeds N]
-[--held-out-seeds N] [--quick].
+[--held-out WORKSPACE ...] [--held-out-seeds N] [--quick].
 
 SmolLM2-135M on this machine's processors, with the prompt of small models, in the default workspace, for whose tasks
 that prompt was tuned, and in two held-out workspaces. What it decides is held against the reflex mind and against a
@@ -30,19 +30,20 @@ def main() -> None:
         "--generations", type=int, default=1000, help="constrained replies; a twentieth as many free ones"
     )
     parser.add_argument("--seeds", type=int, default=3, help="agents of a run in the default workspace")
+    parser.add_argument("--held-out", nargs="*", choices=HELD_OUT, default=[*HELD_OUT], help="the other workspaces")
     parser.add_argument("--held-out-seeds", type=int, default=1, help="runs of one agent in each other workspace")
     parser.add_argument("--cycles", type=int, default=100)
     parser.add_argument(
         "--agents", type=int, nargs="+", default=[1, 10], help="numbers of agents whose pace is measured"
     )
-    chosen = options(parser, generations=4, seeds=1, cycles=2, agents=[2])
+    chosen = options(parser, generations=4, seeds=1, cycles=2, held_out=["backlog"], agents=[2])
     _row("load", f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     asyncio.run(_replies(chosen))
     for mind in MINDS:
         _print_run(mind, lived(mind, chosen.seeds, chosen.cycles))
-    for name, workspace in HELD_OUT.items():
+    for name in chosen.held_out:
         for mind, seed in itertools.product(MINDS, range(1, chosen.held_out_seeds + 1)):
-            _print_run(f"{name}, seed {seed}: {mind}", lived(mind, 1, chosen.cycles, workspace, seed))
+            _print_run(f"{name}, seed {seed}: {mind}", lived(mind, 1, chosen.cycles, HELD_OUT[name], seed))
     for agents in chosen.agents:
         found = lived("SmolLM2", agents, max(2, chosen.cycles // (5 * agents)))
         _row(f"{agents} agents", f"{found.a_minute:.1f} decisions a minute; first recorded after {found.first:.1f} s")

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from conch.bus.jetstream import BUCKET_STREAM, STREAM
 from conch.cli.common import CommonOptions, embedded_server, emit, quiet, reach, say, stream_bytes, warn
+from conch.cli.memory_archive import put_memories, take_memories
 from conch.cli.options import COMMON
 from conch.cli.progress import Told, moving
 from conch.errors import BusError, ConchError, UsageError
@@ -36,7 +37,8 @@ File = Annotated[Path, Parameter(help="The snapshot's file.")]
 
 
 async def snapshot(file: File, /, *, common: CommonOptions = COMMON) -> None:
-    """Write the whole bus into FILE, of one moment, with or without a run: facts under their sequences, places, states.
+    """Write the whole bus into FILE, of one moment, with or without a run: facts under their sequences, places, states;
+    and the agents' memories.
 
     FILE gets its name once it is whole; what stood there is replaced then. The experience store is not in it: it joins
     what the stream holds once more, or has a backup of its own.
@@ -55,7 +57,8 @@ async def snapshot(file: File, /, *, common: CommonOptions = COMMON) -> None:
         ):
             for stream in TAKEN:
                 await _take(connection, writer, stream, told)
-    _tell(common, "snapshot", file, writer.parts[1])
+            await asyncio.to_thread(take_memories, home, writer)
+    _tell(common, "snapshot", file, writer.parts[TAKEN.index(STREAM)])
 
 
 def _refuse_odd(file: Path) -> None:
@@ -96,7 +99,7 @@ async def restore(
 ) -> None:
     """Put the bus of FILE back, sequences and all, where there is none; not during a run.
 
-    The agents' ids come back with it. Whatever goes wrong, nothing is half there.
+    The agents' ids and memories come back with it. Whatever goes wrong, nothing is half there.
     """
     from conch.bus import read_manifest
 
@@ -118,6 +121,7 @@ async def restore(
         for agent, agentuid in manifest.agents.items():
             home.agent_dir(agent).mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(home.agent_dir(agent) / "agentuid", f"{agentuid}\n")
+        put_memories(home, file, manifest, force=force)
     _tell(common, "restored", file, manifest.part(STREAM))
     _warn_of_newer_store(home, settings, manifest.part(STREAM).state["last_seq"])
 

@@ -153,6 +153,11 @@ class LongTermMemory:
 
         return self._file.written(write)
 
+    def copy(self, to: Path) -> None:
+        """Write all of it into a new file, of one moment, also while other processes write. Raises StoreError where
+        there is no room."""
+        self._file.used(lambda database: database.execute("VACUUM INTO ?", (str(to),)).fetchall())
+
     def __len__(self) -> int:
         return self._file.used(lambda database: figure(database, "count")) if self._exists else 0
 

@@ -1,6 +1,6 @@
 """The long memory: what a write and a recall cost, how often the right memory is recalled, a month of cycles.
 
-    ops/bench memory [--memories 1000000] [--cycles 260000] [--seed 1] [--quick]
+    ops/bench memory [--memories 1000000] [--cycles 260000] [--seed 1] [--words] [--quick]
 
 The corpus is made by this script: facts `somebody did a thing at a place`, each triple of person, deed and thing once,
 among filler of a vocabulary whose words are as unevenly frequent as those of a language. A question names person, deed
@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from conch.memory import LongTermMemory, Memory, MemoryKind, SourceAct, default_embedder, importance_of, memory_id
+from conch.memory import (
+    Embedder,
+    LongTermMemory,
+    Memory,
+    MemoryKind,
+    SourceAct,
+    default_embedder,
+    importance_of,
+    memory_id,
+)
 
 PEOPLE = ("doctor/physician", "boy/lad", "woman/lady", "farmer/peasant", "thief/robber", "cook/chef", "king/monarch",
           "soldier/warrior", "sailor/mariner", "teacher/instructor", "lawyer/attorney", "child/kid", "author/writer",
@@ -95,13 +104,14 @@ def questions(draw: random.Random, some: Sequence[Fact], synonyms: int) -> list[
     return asked
 
 
-def filled(store: LongTermMemory, draw: random.Random, some: Sequence[Fact], count: int) -> float:
-    """Fill the store up to `count` memories; seconds of processor time for each."""
+def filled(store: LongTermMemory, draw: random.Random, some: Sequence[Fact], count: int, each: int) -> float:
+    """Fill the store up to `count` memories, `each` in a transaction; seconds of processor time for each memory."""
     lines = filler(draw)
     began = time.process_time()
-    store.add(fact.memory for fact in some)
+    for place in range(0, len(some), each):
+        store.add(fact.memory for fact in some[place : place + each])
     numbers = iter(range(1_000_000_000, 1_000_000_000 + count - len(some)))
-    while batch := list(islice(numbers, BATCH)):
+    while batch := list(islice(numbers, each)):
         store.add(made(n, "episode", next(lines), draw.random() * 720 * HOUR) for n in batch)
     return (time.process_time() - began) / count
 
@@ -122,12 +132,12 @@ def shown(seconds: Sequence[float]) -> str:
     return f"p50 {ordered[len(ordered) // 2] * 1e3:.2f} ms, p99 {ordered[int(len(ordered) * 0.99)] * 1e3:.2f} ms"
 
 
-def corpus(folder: Path, count: int, seed: int) -> None:
-    """Recall over `count` memories: by words alone, and by sense too where the extra is installed."""
-    draw, embedder = random.Random(seed), default_embedder()
+def corpus(folder: Path, count: int, seed: int, embedder: Embedder | None) -> None:
+    """Recall over `count` memories: by words alone, and by sense too with an embedder."""
+    draw = random.Random(seed)
     some, file = facts(draw, min(4000, count // 2)), folder / "corpus.db"
     writer = LongTermMemory(file, most=10 * count, most_bytes=1 << 40, embedder=embedder)
-    each = filled(writer, draw, some, count)
+    each = filled(writer, draw, some, count, BATCH if embedder is not None else 20 * BATCH)
     writer.close()
     size = sum(part.stat().st_size for part in folder.glob("corpus.db*"))
     how = "without embeddings" if embedder is None else "with embeddings"
@@ -190,14 +200,18 @@ def month(folder: Path, cycles: int, seed: int) -> None:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--memories", type=int, default=1_000_000)
-    parser.add_argument("--cycles", type=int, default=260_000)
+    parser.add_argument("--memories", type=int, default=1_000_000, help="of the corpus; 0 leaves it out")
+    parser.add_argument("--cycles", type=int, default=260_000, help="of the life; 0 leaves it out")
+    parser.add_argument("--words", action="store_true", help="by words alone: without embeddings")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="seconds: whether it works, no figures to quote")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        corpus(Path(folder), 4_000 if args.quick else args.memories, args.seed)
-        month(Path(folder), 2_000 if args.quick else args.cycles, args.seed)
+        memories, cycles = (4_000, 2_000) if args.quick else (args.memories, args.cycles)
+        if memories:
+            corpus(Path(folder), memories, args.seed, None if args.words else default_embedder())
+        if cycles:
+            month(Path(folder), cycles, args.seed)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,10 @@ from conch.consumer.group.lag import report_position, standings
 from conch.errors import BusError, ConchError, UsageError
 from conch.experience import SqliteStore
 from conch.home import Home
+from conch.memory import MEMORY_FILE, LongTermMemory
 from conch_schemas import ActionTaken
 from tests.durables import durable
+from tests.memories import made
 
 if TYPE_CHECKING:
     from tests.cli.conftest import InProgress
@@ -99,6 +101,32 @@ async def test_what_was_kept_comes_back_under_the_same_sequences(
         assert (await bus.state()).last == 301
     assert file.stat().st_mode & 0o777 == 0o600
     assert list(other.bus.glob("restoring-*")) == []
+
+
+async def test_the_memories_of_the_agents_come_back_with_the_bus(
+    home: Home,
+    common: CommonOptions,
+    full: tuple[list[Delivery], dict[str, bytes], str],
+    other: Home,
+    tmp_path: Path,
+) -> None:
+    """Also what stands in the write-ahead log alone; a memory that is there stays, unless it is to be replaced."""
+    file = tmp_path / "bus.zip"
+    agents = LongTermMemory(home.agent_dir("echo") / MEMORY_FILE)
+    agents.add([made("The tide is high")])
+
+    await backup.snapshot(file, common=common)
+    agents.close()
+    options = CommonOptions(home=other.path)
+    await backup.restore(file, common=options)
+
+    restored = LongTermMemory(other.agent_dir("echo") / MEMORY_FILE)
+    assert [one.memory.text for one in restored.recall("tides", 5, now=0)] == ["The tide is high"]
+    assert sorted(path.name for path in home.agent_dir("echo").glob("*snap*")) == []
+    restored.add([made("Kelp grows", number=1)])
+    restored.close()
+    await backup.restore(file, force=True, common=options)
+    assert [one.text for one in LongTermMemory(other.agent_dir("echo") / MEMORY_FILE).newest(5)] == ["The tide is high"]
 
 
 async def test_a_snapshot_during_a_run_is_of_one_moment(

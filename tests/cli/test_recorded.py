@@ -20,7 +20,7 @@ from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError
 from conch.home import Home
-from conch.memory import MEMORY_FILE, LongTermMemory
+from conch.memory import MEMORY_FILE, LongTermMemory, default_embedder
 from conch_schemas import ActionTaken, Check, Goal, GoalSet, consequence_id, control_subject, source_of, subject_filter
 from tests.memories import made
 from tests.recorded import compare, settled, validated
@@ -145,6 +145,8 @@ async def test_the_documents_of_the_commands_stay_as_they_are(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr("conch.memory.embed.is_installed", lambda _: False)
+    default_embedder.cache_clear()
     (tmp_path / "tone.py").write_text(RULE)
     names = {str(tmp_path): "TMP", sys.executable: "PYTHON", getpass.getuser(): "USER", platform.node(): "NODE"}
     goal = Goal(id="read", statement="Read it", check=CHECK)
@@ -174,6 +176,7 @@ async def test_the_documents_of_the_commands_stay_as_they_are(
     for place, words in enumerate(ALONE):
         told[f"{place}: {words}"] = settled(await _printed(words.format(**given), home, printed), names)
 
+    default_embedder.cache_clear()
     compare(RECORDED, told)
     given["snapshot"] = str(tmp_path / "here" / "bus.tar")
     shutil.rmtree(home.bus / "jetstream")

@@ -110,10 +110,10 @@ def test_a_shelf_keeps_few_files_open_and_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_shelf_keeps_fewer_files_open_where_a_process_may_open_few() -> None:
-    """A twelfth of the limit: a file of SQLite takes three descriptors, and there are two pools."""
+    """A sixteenth of the limit: a file of SQLite takes three descriptors, and there are three pools."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        for limit, most in ((48, 4), (600, 50), (4096, 256), (8, 2)):
+        for limit, most in ((48, 3), (600, 37), (4096, 256), (8, 2)):
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, 8), hard))
             assert most_open() == most
     finally:

@@ -166,7 +166,7 @@ async def test_active_goals_are_bounded(life: Life) -> None:
         ("goal", {"add": GOAL | {"extra": 1}}, "this is no goal: extra"),
         ("goal", b'{"add": {"id": "\\ud800", "statement": "s", "check": {"kind": "file", "path": "x"}}}', ""),
         ("goal", {"drop": "nothing"}, "no active goal 'nothing'"),
-        ("dance", {}, "there is no request 'dance', there are pause, resume, stop, say, goal, status"),
+        ("dance", {}, "there is no request 'dance', there are pause, resume, stop, say, goal, approve, status"),
         ("_init__", {}, "there is no request"),
     ],
 )

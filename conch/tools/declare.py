@@ -82,6 +82,19 @@ def tool(function: ToolFunction | None = None, *, effects: Effects | None = None
     str, int, float, bool, list and dict are those types, a Literal of texts lists choices, a default (or `| None`)
     makes an argument optional, a line `parameter: sentence` of the docstring describes it; a first parameter of type
     ToolContext is not shown to the mind. Raises ContractError for any other signature.
+
+    ```python
+    from conch import tool
+
+
+    @tool(effects="read")
+    def double(number: int) -> str:
+        '''Doubles a number.'''
+        return str(2 * number)
+
+
+    assert double.spec.describe() == "- double(number: integer): Doubles a number."
+    ```
     """
     if function is not None:
         return _tool(function, {})

@@ -1,10 +1,10 @@
 """What an agent remembers for months: short texts with their source acts, ranked by relevance, recency, importance."""
 
 from .consolidate import Consolidation as Consolidation
+from .default import default_embedder as default_embedder
 from .derive import REMEMBERED_KINDS as REMEMBERED_KINDS
 from .derive import memories_of as memories_of
 from .embed import Embedder as Embedder
-from .embed import default_embedder as default_embedder
 from .file import MEMORY_FILE as MEMORY_FILE
 from .merge import Contradiction as Contradiction
 from .merge import contradiction_of as contradiction_of

@@ -9,19 +9,14 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.config import is_installed, to_install
-from conch.log import get_logger
 from conch.memory.rows import figure
 from conch.memory.words import telling_words
-
-log = get_logger(__name__)
 
 DIMENSIONS: Final = 256
 """Of an embedding: those of the weights that WordLlama brings."""
@@ -63,15 +58,6 @@ class WordLlamaEmbedder:
         found = np.asarray(self._model.embed(list(texts)), dtype=np.float32)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         return np.asarray(np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0), dtype=np.float32)
-
-
-@cache
-def default_embedder() -> Embedder | None:
-    """The embedder of this process; None, with a log line, where the extra `memory` is not installed."""
-    if not is_installed("wordllama"):
-        log.info("memory.words_alone", install=to_install("memory"))
-        return None
-    return WordLlamaEmbedder()
 
 
 class SenseIndex:

@@ -145,7 +145,7 @@ async def test_the_documents_of_the_commands_stay_as_they_are(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("conch.memory.embed.is_installed", lambda _: False)
+    monkeypatch.setattr("conch.memory.default.is_installed", lambda _: False)
     default_embedder.cache_clear()
     (tmp_path / "tone.py").write_text(RULE)
     names = {str(tmp_path): "TMP", sys.executable: "PYTHON", getpass.getuser(): "USER", platform.node(): "NODE"}

@@ -75,7 +75,7 @@ def test_a_forgotten_and_a_revised_memory_are_not_found_by_what_they_said(file: 
 
 def test_without_the_extra_there_is_no_embedder_and_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command that installs it; the words remain."""
-    monkeypatch.setattr("conch.memory.embed.is_installed", lambda _: False)
+    monkeypatch.setattr("conch.memory.default.is_installed", lambda _: False)
     default_embedder.cache_clear()
 
     with capture_logs() as logs:

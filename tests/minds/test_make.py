@@ -37,3 +37,17 @@ def test_heavy_libraries_come_only_with_the_kind_that_needs_them() -> None:
     said = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout
 
     assert said.strip() == "set()"
+
+
+def test_the_processes_of_a_run_begin_without_numpy() -> None:
+    """It costs a quarter of a second and 80 MB: the minds and memories that need it load it."""
+    told = "import sys, conch.cycle.hosting.process, conch.consumer.process, conch.cli.run.command; "
+
+    said = subprocess.run(
+        [sys.executable, "-c", told + "print({'numpy', 'mcp', 'wordllama', 'httpx2'} & set(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert said.strip() == "set()"

@@ -20,9 +20,6 @@ from conch.tools.isolation.processes import ProcessFamily, kernel_memory_of, mem
 WATCH_SECONDS = 0.02
 """Least seconds between two looks at the processes; looking takes at most a tenth of the time."""
 
-HELD_WATCH_SECONDS = 0.1
-"""The same where control groups hold the program near its limits between two looks: most programs end before one."""
-
 DEATH_SECONDS = 5.0
 """Most seconds to wait for killed processes to be gone."""
 
@@ -62,8 +59,6 @@ class RunningProgram:
         self._content = bytearray()
         self._news = asyncio.Event()
         self._tasks_before = _tasks()
-        self._rest = HELD_WATCH_SECONDS if group.tasks and group.memory else WATCH_SECONDS
-        """Least seconds between two looks."""
         self._too_much_memory = f"the program took more than {limits.memory_mib} MiB of memory and was ended"
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
@@ -92,7 +87,7 @@ class RunningProgram:
 
     async def _watch(self, timeout: float) -> Excess | None:
         clock = asyncio.get_running_loop().time
-        deadline, pause = clock() + timeout, self._rest
+        deadline, pause = clock() + timeout, WATCH_SECONDS
         with _watching(self.process.pid, self._news.set):
             while True:
                 with contextlib.suppress(TimeoutError):
@@ -108,7 +103,7 @@ class RunningProgram:
                 began = clock()
                 if (excess := self._excess()) is not None:
                     return "error", excess
-                pause = max(self._rest, 9 * (clock() - began))
+                pause = max(WATCH_SECONDS, 9 * (clock() - began))
 
     def _excess(self) -> str | None:
         members, refused = self._members()

@@ -10,7 +10,7 @@ from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.errors import BusError, ConfigError, ModelError
 from conch.rewards import check_table
-from conch.views import DoctorFinding, checks, plugin_findings
+from conch.views import DoctorFinding, checks, plugin_findings, tool_findings
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
@@ -30,6 +30,7 @@ async def doctor(*, common: CommonOptions = COMMON) -> None:
             DoctorFinding("config", "problem", str(error), "mend that; the rest is checked with the defaults")
         )
     findings += await checks.everything(settings, home)
+    findings += await tool_findings(settings)
     findings += await asyncio.to_thread(plugin_findings, settings)
     _report(findings, common)
     if status := exit_status(findings):

@@ -25,6 +25,7 @@ from .own.host import open_files as open_files
 from .policy import ALLOWED as ALLOWED
 from .policy import Ruling as Ruling
 from .policy import ToolPolicy as ToolPolicy
+from .policy import unknown_tools as unknown_tools
 from .toolbox import Toolbox as Toolbox
 from .web.fetch import http_tools as http_tools
 from .workspace import MissingError as MissingError

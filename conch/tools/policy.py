@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
@@ -13,14 +13,17 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from conch.actions import BUILTIN_EFFECTS
 from conch.config import PolicyRule
-from conch.text import safe_text
+from conch.text import instead, safe_text
 from conch_schemas import Action
 
 PATH_ARGUMENTS = frozenset({"path", "paths", "file", "files", "filename", "source", "destination", "directory", "dir"})
 """Names of arguments that hold a path; so does an argument whose name ends in `_path` or `_paths`."""
 ONE_PATH = frozenset(f"filesystem.{name}" for name in ("read", "write", "list", "exists", "info", "delete", "mkdir"))
 """Calls that touch the path that they name and nothing below it. Any other call may touch all of a directory."""
+HTTP = "http"
+"""The tool that Conch has where `tools.http` names a host: a rule about it may stand before that."""
 SHOWN_PATH = 200
 """Characters of a path in a sentence."""
 
@@ -60,7 +63,7 @@ class ToolPolicy:
         return ALLOWED
 
     def _fits(self, rule: PolicyRule, action: Action) -> bool:
-        if not fnmatchcase(action.tool or "", rule.tool.lower()):
+        if not _names(rule, action.tool or ""):
             return False
         operation = action.args.get("operation")
         if rule.operation is not None and not (
@@ -90,6 +93,20 @@ class ToolPolicy:
             yield _relative(os.path.realpath(os.path.join(root, path)), root)
         except (OSError, ValueError):  # a NUL, or a name that is too long: no tool can open it
             yield posixpath.normpath(path)
+
+
+def unknown_tools(rules: Sequence[PolicyRule], names: Iterable[str]) -> list[str]:
+    """A sentence about each rule that fits no tool: none of `names`, and none that Conch has."""
+    known = {*BUILTIN_EFFECTS, HTTP, *names}
+    return [
+        f"tools.policy (rule {number}) fits no tool: there is no {rule.tool}; {instead(rule.tool, known)}"
+        for number, rule in enumerate(rules, 1)
+        if not any(_names(rule, name) for name in known)
+    ]
+
+
+def _names(rule: PolicyRule, tool: str) -> bool:
+    return fnmatchcase(tool, rule.tool.lower())
 
 
 def paths_of(args: Mapping[str, JsonValue]) -> Iterator[str]:

@@ -113,6 +113,35 @@ def test_a_config_that_is_wrong_is_a_problem_and_the_rest_is_checked(tmp_path: P
     assert "  bus: nats-server v" in done.stdout
 
 
+def _doctored(home: Path, tools: str) -> tuple[int, str]:
+    """The exit status, and the line about tools."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "conch.yaml").write_text(tools)
+    done = _conch("--home", str(home), CONCH_TOOLS__SANDBOX="off")
+    return done.returncode, "".join(line for line in done.stdout.splitlines() if " tools: " in line)
+
+
+def test_tools_that_a_run_could_not_use_are_a_problem(tmp_path: Path) -> None:
+    """A file that is missing or has the name of a tool of Conch: the sentence with which a run would end."""
+    (tmp_path / "own.py").write_text(
+        'from conch import tool\n\n@tool(effects="read")\ndef shell(x: str) -> str:\n    """Mine."""\n    return x\n'
+    )
+    gone = _doctored(tmp_path / "h", f"tools: {{files: [{tmp_path / 'gone.py'}]}}")
+    twice = _doctored(tmp_path / "h", f"tools: {{files: [{tmp_path / 'own.py'}]}}")
+
+    assert gone[0] == twice[0] == 1
+    assert f"the tools of {tmp_path / 'gone.py'} cannot be read: No such file or directory (tools.files)" in gone[1]
+    assert "there are two tools shell" in twice[1]
+
+
+def test_a_rule_of_the_policy_about_no_tool_is_a_warning(tmp_path: Path) -> None:
+    """A run begins, and the rule decides on nothing."""
+    status, said = _doctored(tmp_path / "h", "tools: {policy: [{tool: shel, do: deny}]}")
+
+    assert (status, said[:7]) == (0, "warning")
+    assert "fits no tool: there is no shel; the nearest name is shell" in said
+
+
 @pytest.mark.parametrize(
     ("problems", "status"), [([], 0), (["disk"], 1), (["mind", "disk"], 3), (["bus"], 3), (["script"], 1)]
 )

@@ -39,3 +39,11 @@ def test_a_broken_file_of_tools_ends_the_start_with_one_sentence(house: House) -
 
     assert f"the tools of {file} cannot be used: ModuleNotFoundError: No module named 'nowhere'" in broken
     assert f"the tools file {inside} lies in the workspace" in refused
+
+
+def test_a_rule_of_the_policy_about_no_tool_is_told_at_the_start(house: House) -> None:
+    """A misspelt `deny` denies nothing: the person reads that when the run begins."""
+    policy = '[{"tool": "shel", "do": "deny"}]'
+    live = house.run("--cycles", "1", "--script", house.script("DO_NOTHING"), CONCH_TOOLS__POLICY=policy)
+
+    assert "tools.policy (rule 1) fits no tool: there is no shel; the nearest name is shell" in live.said

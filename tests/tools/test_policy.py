@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from conch.config import PolicyRule, ToolSettings
-from conch.tools import ToolPolicy
+from conch.tools import ToolPolicy, unknown_tools
 from conch_schemas import Action
 
 
@@ -118,3 +118,16 @@ def test_a_rule_that_is_none_is_refused(rule: dict[str, Any]) -> None:
     """A word that decides nothing, none, a path outside the workspace, a key that there is not."""
     with pytest.raises(ValidationError):
         ToolSettings.model_validate({"policy": [rule]})
+
+
+def test_a_rule_about_a_tool_that_is_not_there_is_told() -> None:
+    """It decides on nothing, so a misspelt `deny` would let each call pass; Conch's own tools count as there."""
+    rules = [
+        PolicyRule(tool=name, do="deny")
+        for name in ("shel", "Shell", "files_*", "http", "device", "my-files_read", "*")
+    ]
+
+    assert unknown_tools(rules, ["files_read"]) == [
+        "tools.policy (rule 1) fits no tool: there is no shel; the nearest name is shell",
+        "tools.policy (rule 6) fits no tool: there is no my-files_read; the nearest name is files_read",
+    ]

@@ -43,6 +43,7 @@ from conch.tools import (
     device_tools,
     load_tools,
     open_files,
+    unknown_tools,
 )
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
 
@@ -127,6 +128,8 @@ class AgentFactory:
         try:
             for tool in (*self._web(), *await open_files(self._tool_files), *await self._of_servers()):
                 self._toolbox.add(tool)
+            for why in unknown_tools(self._settings.tools.policy, self._toolbox.registry.names):
+                self._tell_of_tools(why)
         except BaseException:
             await self._close_tools()
             raise

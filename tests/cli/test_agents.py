@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from conch.cli import cycle, goal, status, talk
 from conch.cli.common import CommonOptions
 from conch.cli.run.agents import MOST_AGENTS, agent_processes, members, names_in_range, names_of, spread
+from conch.config import BudgetSettings
 from conch.errors import UsageError
 from conch.home import Home, write_whole
 from conch.views import status as shown
@@ -69,7 +70,7 @@ async def test_pause_resume_and_stop_mean_all_where_none_is_named(
 
     assert asked == [
         ("conch.ctl.echo-1.pause", {"all": True}),
-        ("conch.ctl.echo-2.resume", {}),
+        ("conch.ctl.echo-2.resume", {"budget": BudgetSettings().model_dump()}),
         ("conch.ctl.echo-3.stop", {}),
     ]
     assert printed() == "paused\nrunning\nstopping\n"

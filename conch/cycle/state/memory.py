@@ -156,8 +156,8 @@ class UnansweredMessage(_MemoryModel):
     text: str
     size: int
     """Bytes that it takes in the stored memory."""
-    sender: str = "user"
-    session: str | None = None
+    sender: str = Field(default="user", exclude_if=lambda sender: sender == "user")
+    session: str | None = Field(default=None, exclude_if=lambda session: session is None)
     """The conversation that it belongs to; None: it stands alone."""
 
 
@@ -213,7 +213,9 @@ class AgentMemory(_MemoryModel):
     """Messages without an answer, the oldest first."""
     answered: tuple[str, ...] = ()
     """Ids of the last messages that were answered."""
-    sessions: dict[str, tuple[AnsweredTurn, ...]] = Field(default_factory=dict)
+    sessions: dict[str, tuple[AnsweredTurn, ...]] = Field(
+        default_factory=dict, exclude_if=lambda sessions: not sessions
+    )
     """The last turns of the last sessions; the session that was answered last is the last one."""
     needs: dict[str, float] = Field(default_factory=dict)
     senses: dict[str, SensorReading] = Field(default_factory=dict)

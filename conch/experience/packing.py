@@ -34,6 +34,7 @@ def register(connection: sqlite3.Connection) -> None:
     dictionary = _dictionary()
     compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=dictionary, write_checksum=True)
     decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
+    empty = compressor.compress(b"")
 
     def packed(body: bytes | str) -> bytes:
         return compressor.compress(body) if isinstance(body, bytes) else _TEXT + compressor.compress(body.encode())
@@ -44,7 +45,8 @@ def register(connection: sqlite3.Connection) -> None:
         is_text = body.startswith(_TEXT)
         frame = body[len(_TEXT) :] if is_text else body
         try:
-            if zstandard.frame_content_size(frame) > LARGEST:
+            size = zstandard.frame_content_size(frame)
+            if size > LARGEST or (size == 0 and frame != empty):  # of size 0, no checksum would be looked at
                 return body
             found = decompressor.decompress(frame, max_output_size=LARGEST)
             return found.decode() if is_text else found

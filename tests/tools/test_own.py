@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -17,6 +17,9 @@ from conch.config import ToolSettings
 from conch.errors import ContractError, UsageError
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Toolbox, ToolContext, ToolFile, open_files
 from conch_schemas import Action, Outcome
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
 
 HEAD = "import os, sys, time\nfrom typing import Literal\nfrom conch import tool\n"
 WEATHER = '''
@@ -85,7 +88,7 @@ async def test_a_function_is_a_tool(make: Make) -> None:
     assert (await tools("weather", city=3)).error == "the argument city must be a string, not an integer"
 
 
-async def test_a_tool_that_hangs_is_ended_and_the_next_call_has_a_new_process(make: Make) -> None:
+async def test_a_tool_that_hangs_is_ended_and_the_next_call_has_a_new_process(make: Make, until: Until) -> None:
     """The outcome is `timeout`; what it started ends with it."""
     tools = await make(
         "import subprocess\n@tool\ndef hangs() -> str:\n    '''Hangs.'''\n"
@@ -95,7 +98,9 @@ async def test_a_tool_that_hangs_is_ended_and_the_next_call_has_a_new_process(ma
     outcome = await tools("hangs")
 
     assert (outcome.status, outcome.error) == ("timeout", "hangs took longer than 1 seconds")
-    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "4711"]]
+    await until(
+        lambda: not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "4711"]]
+    )
     assert (await tools("weather", city="Rome")).status == "success"
 
 

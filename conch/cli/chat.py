@@ -46,6 +46,12 @@ RATINGS: dict[str, Literal["satisfied", "unsatisfied", "corrected", "stop"]] = {
     "/correct": "corrected",
     "/stop": "stop",
 }
+WAITS = {
+    "paused": "is paused: conch resume lets it go on",
+    "approval": "waits for your approval of an act: conch approve list shows it",
+    "budget": "is paused by its budget: conch status says until when",
+}
+"""What is said of an agent in a state in which it answers nothing."""
 HELP = (
     "/up [why], /down [why] rate the last answer; /correct TEXT is the answer that would have been right; "
     "/stop [why] suggests that the agent stops what it does; /quit ends the conversation"
@@ -228,7 +234,7 @@ class _PrintedChat:
         match step:
             case AgentWorks():
                 if not self._written:
-                    self._line.show(_works(self.agent, step))
+                    self._line.show(works_words(self.agent, step))
             case AnswerDraft():
                 if self.prompt:
                     self._grow(step.text)
@@ -270,8 +276,9 @@ class _PrintedChat:
         say(f"  {why}")
 
 
-def _works(agent: str, step: AgentWorks) -> str:
-    if step.state == "paused":
-        return f"{agent} is paused: conch resume lets it go on"
+def works_words(agent: str, step: AgentWorks) -> str:
+    """What the agent does, or waits for, in a line."""
+    if step.state in WAITS:
+        return f"{agent} {WAITS[step.state]}"
     doing = {"think": "thinks", "decide": "decides", "act": "acts", "reflect": "reflects"}.get(step.phase, "works")
     return f"{agent} {doing}" + (f", {step.seconds:.0f} s" if step.seconds >= 1 else "")

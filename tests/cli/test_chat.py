@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conch.cli.chat import chat
+from conch.cli.chat import chat, works_words
 from conch.cli.common import CommonOptions
 from conch.errors import BusUnreachableError, UsageError
-from conch.requests import rated
+from conch.requests import AgentWorks, rated
 from conch_schemas import (
     Action,
     AnsweredMessage,
@@ -187,3 +187,12 @@ def test_an_act_that_answered_nobody_is_not_rated(act: MakeAct) -> None:
     """A rating is of an answer."""
     with pytest.raises(UsageError, match="cycle 1 answered no message"):
         rated(act(), "satisfied", "")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [("paused", "conch resume"), ("approval", "conch approve list"), ("budget", "conch status")]
+)
+def test_an_agent_that_answers_nothing_is_said_to_wait(state: str, words: str) -> None:
+    """With the command that helps."""
+    assert words in works_words("echo", AgentWorks("", 0.0, state))
+    assert words not in works_words("echo", AgentWorks("think", 1.0, "running"))

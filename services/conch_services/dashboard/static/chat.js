@@ -11,6 +11,11 @@ const box = document.getElementById("rate-box");
 const rating = box.querySelector("form");
 const api = `${prefix}/api/v1/agents/${encodeURIComponent(agent)}/chat`;
 const DOES = { think: "thinks", decide: "decides", act: "acts", reflect: "reflects" };
+const WAITS = {
+  paused: "is paused.",
+  approval: "waits for your approval of an act: the overview shows it.",
+  budget: "is paused by its budget.",
+};
 const KINDS = {
   satisfied: { button: "Right", words: "You were satisfied" },
   unsatisfied: { button: "Wrong…", words: "You were not satisfied", ask: "Why" },
@@ -78,7 +83,7 @@ function shower() {
     RUN_ERROR({ message }) { failed = message; },
     CUSTOM({ name, value }) {
       if (name === "conch.works") {
-        works.textContent = value.state === "paused" ? `${agent} is paused.` : `${agent} ${DOES[value.phase] ?? "works"}…`;
+        works.textContent = `${agent} ${WAITS[value.state] ?? `${DOES[value.phase] ?? "works"}…`}`;
       } else if (name === "conch.answer") {
         item.dataset.cycle = value.cycle;
         item.querySelector(".reward").textContent = "reward not known yet";

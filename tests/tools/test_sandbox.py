@@ -480,7 +480,8 @@ sandbox = Sandbox(ToolSettings(processes=24))
 print("detect:", sandbox.detect())
 async def main():
     for command in ("id -u; echo mine > file; ls -A / /tmp", {SMALL_BOMB!r}, "sleep 95.5 & sleep 95.5", *{PLANTED!r}):
-        done = await sandbox.run(["sh", "-c", command], workspace=Path({str(workspace)!r}), timeout=1)
+        seconds = 20 if command == {SMALL_BOMB!r} else 1
+        done = await sandbox.run(["sh", "-c", command], workspace=Path({str(workspace)!r}), timeout=seconds)
         print(done.status, done.exit_code, done.error, done.output)
 asyncio.run(main())
 """

@@ -96,12 +96,14 @@ class BudgetLedger(BaseModel):
             money = mine.money if mine is not None and tokens else 0.0
         if mine is None and not tokens and not money:
             return self
-        uses = _with(self.uses, BudgetUse(time, tokens, money)) if tokens or money else self.uses
-        return self.model_copy(update={"uses": uses, "open": self.open if mine is None else None})
+        before = self.lapsed().uses if mine is None else self.uses  # the earlier use first: they are in order of time
+        uses = _with(before, BudgetUse(time, tokens, money)) if tokens or money else before
+        return self.model_copy(update={"uses": uses, "open": None})
 
     def acted(self, time: float, *, irreversible: bool) -> Self:
         """The ledger after an act that ran a tool, or may have run it."""
-        return self.model_copy(update={"uses": _with(self.uses, BudgetUse(time, 0, 0.0, 1, int(irreversible)))})
+        before = self.lapsed()  # no question is open while a tool runs
+        return before.model_copy(update={"uses": _with(before.uses, BudgetUse(time, 0, 0.0, 1, int(irreversible)))})
 
     def used(self, quantity: str, window: float, now: float) -> float:
         """How much of a quantity was used in the window before `now`, the open reservation included."""

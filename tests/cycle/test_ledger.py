@@ -70,6 +70,13 @@ def test_no_window_ever_has_more_than_its_limit(todo: list[tuple[str, int, float
             assert sum(getattr(one, quantity) for one in within) <= limit * (1 + 1e-6)
 
 
+def test_a_lost_question_does_not_set_back_the_time_of_a_later_act() -> None:
+    """The act counts for an hour from when it was done, not from when the question was asked."""
+    ledger = BudgetLedger().reserved(reservation(0, START, 10)).acted(START + 1_800, irreversible=False)
+
+    assert ledger.lapsed().used("acts", WINDOWS["hour"], START + 3_700) == 1
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 9_000), st.integers(1, 90), st.integers(0, 1)), max_size=60), st.integers(1, 100)
 )

@@ -1,0 +1,52 @@
+"""Draws a report: one HTML page without scripts and without anything that is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from conch.report.seal import embedded
+from conch.text import safe_text
+from conch.views import action_words, check_words, signed
+
+if TYPE_CHECKING:
+    from conch.report.models import Report
+
+WIDTH, HEIGHT = 600.0, 90.0
+"""Of the curve, in the units of its drawing."""
+MOST_SHOWN: Final = 4000
+"""Characters of a text that are shown; the document within the page has all that was recorded."""
+
+
+def rendered(report: Report) -> str:
+    """The page. Every text is escaped and shown as text; the same report gives the same page."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {"signed": signed, "said": said, "action": action_words, "check": check_words}
+    return templates.get_template("report.html").render(
+        report=report, data=embedded(report), line=line, width=WIDTH, height=HEIGHT
+    )
+
+
+def said(text: str, most: int = MOST_SHOWN) -> str:
+    """A text for people: control characters made visible, cut with a word on what is left out."""
+    shown = safe_text(text[:most])
+    return shown if len(text) <= most else f"{shown}… ({len(text) - most:,} more characters)"
+
+
+def line(curve: Sequence[float]) -> tuple[str, float]:
+    """(the points of the drawing `x,y x,y …`, the height of 0), from the curve's least value at the bottom to its
+    greatest at the top, 0 always between."""
+    low, high = min(0.0, *curve), max(0.0, *curve)
+    scale = HEIGHT / max(high - low, 1e-9)
+    step = WIDTH / max(len(curve) - 1, 1)
+    points = (f"{number * step:.1f},{HEIGHT - (value - low) * scale:.1f}" for number, value in enumerate(curve))
+    return " ".join(points), HEIGHT + low * scale

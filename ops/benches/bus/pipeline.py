@@ -28,8 +28,8 @@ from conch.processes import messages
 from conch_schemas import type_filter
 
 AGENTS = 64
-"""So many that the acts of each fit, with WARM, into what the witness collects scores for: 64. Of an act beyond, each score
-gets a mark of its own."""
+"""So many that the acts of each fit, with WARM, into the 64 that the witness collects scores for: of an act beyond
+these, each score gets a mark of its own."""
 WARM = 4
 """Cycles of each agent before the clock starts."""
 AT_ONCE = 1000

@@ -1,6 +1,6 @@
 """What a long life of an agent costs, in parts.
 
-    python -m life --part sdk
+    python -m life --part sdk --part injection
 
 Each part is a module of this package with `measure(quick)`, which prints its rows.
 """
@@ -11,9 +11,9 @@ import argparse
 
 from runs import options
 
-from life import sdk
+from life import injection, sdk
 
-PARTS = {"sdk": sdk.measure}
+PARTS = {"sdk": sdk.measure, "injection": injection.measure}
 
 
 def main() -> None:

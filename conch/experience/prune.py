@@ -38,7 +38,7 @@ class Pruner:
 
     def is_due(self, keep: RetentionLimits, now: datetime) -> bool:
         """Whether something is beyond what is kept."""
-        if self._agents is None:
+        if not self._agents:  # none: the last look found nothing more to remove
             self._agents = self._oldest_agents()
         if self._next(keep, now) is None:
             self._agents = None

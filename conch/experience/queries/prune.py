@@ -67,7 +67,7 @@ def _added(table: str, columns: int, key: str, **changes: str) -> str:
     change = ", ".join(
         f"{column} = {how.format(f'{table}.{column}', f'excluded.{column}')}" for column, how in changes.items()
     )
-    return f"INSERT INTO {table} VALUES ({row}) ON CONFLICT ({key}) DO UPDATE SET {change}"
+    return f"INSERT INTO {table} VALUES ({row}) ON CONFLICT ({key}) DO UPDATE SET {change}"  # noqa: S608
 
 
 _SUM: Final = "{0} + {1}"

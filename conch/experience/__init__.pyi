@@ -20,6 +20,8 @@ from .models import StreamLoss as StreamLoss
 from .models import UnscoredActs as UnscoredActs
 from .models import removal_of as removal_of
 from .models import removed_words as removed_words
+from .postgres import PostgresReader as PostgresReader
+from .postgres import PostgresStore as PostgresStore
 from .queries.bodies import ShownCheck as ShownCheck
 from .queries.bodies import ShownLine as ShownLine
 from .queries.bodies import ShownScore as ShownScore

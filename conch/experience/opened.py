@@ -1,40 +1,106 @@
-"""The open file of a store: rows out of it, and one StoreError for whatever is wrong with it."""
+"""An open store: rows out of its database, and one StoreError for whatever is wrong with it."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from pydantic import ValidationError
 
 from conch.errors import StoreError
-from conch.experience.connection import damaged, told, transaction
+from conch.experience.write_batch import InsertStatement, Row
 from conch_schemas import ActionTaken, ContractViolationError, NeedsChanged, WeightsSet, decode
 
 E = TypeVar("E", ActionTaken, NeedsChanged, WeightsSet)
 
 LARGEST: Final = 2**63 - 1
-"""The greatest number that SQLite holds."""
+"""The greatest number that a column holds."""
 
-_PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+_PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+
+
+class Rows(Protocol):
+    """What a statement gave, read once."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement inserted, changed or deleted."""
+        ...
+
+    def fetchone(self) -> Any:
+        """The next row; None behind the last one."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Database(Protocol):
+    """A connection to one store's database: what SQLite and PostgreSQL have in common.
+
+    A statement is of the SQL that both know, its values stand for `?` or `:name`, `packed(?)` is a body to compress and
+    `unpacked(column)` one to read. Rows are tuples. Each method raises the database's own error, which `errors_told`
+    turns into a StoreError.
+    """
+
+    @property
+    def name(self) -> str:
+        """The store as sentences call it: its path, or its address without a password."""
+        ...
+
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows:
+        """Execute one statement."""
+        ...
+
+    def executemany(self, sql: str, values: Iterable[Sequence[Any]], /) -> object:
+        """Execute one statement for each of these rows of values."""
+        ...
+
+    def insert(self, put: InsertStatement, rows: Sequence[Row]) -> int:
+        """Insert these rows, or put them in the place of those that they take precedence over; how many did either."""
+        ...
+
+    def among(self, statement: str, names: Iterable[str | int]) -> Iterator[Row]:
+        """The rows of `statement`, which ends in «IN», for all of these names."""
+        ...
+
+    def transaction(self, *, writes: bool) -> AbstractContextManager[None]:
+        """All or nothing, whatever is raised inside; its reads are of one moment where it does not write."""
+        ...
+
+    def errors_told(self) -> AbstractContextManager[None]:
+        """Turns the database's errors into one StoreError that says what is wrong, where, and what to do."""
+        ...
+
+    def damaged(self, what: object) -> str:
+        """The sentence for a store whose content is not what was written."""
+        ...
+
+    def bytes_used(self) -> int:
+        """Bytes of the store that hold something."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database. Twice is once."""
+        ...
 
 
 class OpenStore:
-    """A connection to the file at `path`, which all parts of one store share.
+    """A connection that all parts of one store share.
 
     Any thread may use it; a thread waits until another one's statement or transaction ends. SQLite's own mutex does not
     do: a thread that waits for it while it binds a value holds the GIL, for which a thread that has it waits as it
     calls `packed` or `unpacked`.
     """
 
-    def __init__(self, path: Path | str, db: sqlite3.Connection) -> None:
-        self.path = path
+    def __init__(self, db: Database) -> None:
         self.db = db
         self._turn = threading.RLock()
 
@@ -44,7 +110,7 @@ class OpenStore:
             self.db.close()
 
     def meta(self, name: str) -> Any:
-        """A value of the table `meta`; None where it has none."""
+        """A value of the table `meta`, a number as a number or as text; None where it has none."""
         row = self.row("SELECT value FROM meta WHERE name = ?", name)
         return row[0] if row else None
 
@@ -65,37 +131,42 @@ class OpenStore:
         """What is added to a stream sequence to make a place; above 0 once the stream was replaced."""
         return int(self.meta("base") or 0)
 
+    def bytes_used(self) -> int:
+        """Bytes of the store that hold something."""
+        with self.reading() as db:
+            return db.bytes_used()
+
     def row(self, sql: str, *values: object) -> Any:
         """The first row; None where there is none. Raises StoreError, as `rows` and `named` do."""
-        with self._turn, told(self.path):
+        with self._turn, self.db.errors_told():
             return self.db.execute(sql, values).fetchone()
 
     def rows(self, sql: str, *values: object) -> list[Any]:
         """All rows."""
-        with self._turn, told(self.path):
+        with self._turn, self.db.errors_told():
             return self.db.execute(sql, values).fetchall()
 
     def named(self, sql: str, values: Mapping[str, object]) -> list[Any]:
         """All rows of a statement whose values have names."""
-        with self._turn, told(self.path):
+        with self._turn, self.db.errors_told():
             return self.db.execute(sql, values).fetchall()
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Database]:
         """The connection, for reads that are not one statement of `row`, `rows` or `named`."""
-        with self._turn, told(self.path):
+        with self._turn, self.db.errors_told():
             yield self.db
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Several reads of one moment, whatever is written meanwhile."""
-        with self._turn, told(self.path), transaction(self.db, "DEFERRED"), self.intact():
+        with self._turn, self.db.errors_told(), self.db.transaction(writes=False), self.intact():
             yield
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Several writes, all or none."""
-        with self._turn, told(self.path), transaction(self.db), self.intact():
+        with self._turn, self.db.errors_told(), self.db.transaction(writes=True), self.intact():
             yield
 
     @contextmanager
@@ -104,7 +175,7 @@ class OpenStore:
         try:
             yield
         except (ValidationError, ContractViolationError, json.JSONDecodeError, msgspec.DecodeError) as error:
-            raise StoreError(damaged(self.path, f"a row cannot be read: {type(error).__name__}")) from error
+            raise StoreError(self.db.damaged(f"a row cannot be read: {type(error).__name__}")) from error
 
 
 def stored_event(kind: type[E], body: bytes) -> E:
@@ -116,5 +187,5 @@ def stored_event(kind: type[E], body: bytes) -> E:
 
 
 def in_64_bits(value: Any) -> Any:
-    """A number as SQLite can hold it; what is none as it is."""
+    """A number as a column can hold it; what is none as it is."""
     return max(-LARGEST, min(value, LARGEST)) if type(value) is int else value

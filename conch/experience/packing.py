@@ -8,9 +8,10 @@ reads the row finds it damaged, and the other rows are read.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import zstandard
 
@@ -28,9 +29,23 @@ _TEXT: Final = b"\x00"
 """Before the frame of a value that is TEXT, so that it is TEXT again."""
 
 
+class Packing(NamedTuple):
+    """A compressor and a decompressor: neither may be used by two threads at once."""
+
+    packed: Callable[[bytes | str], bytes]
+    unpacked: Callable[[Value], Value]
+
+
 def register(connection: sqlite3.Connection) -> None:
-    """Define `packed` and `unpacked` for the statements of this connection. The compressor and the decompressor are its
-    own: neither may be used by two threads at once, and SQLite executes one statement of a connection at a time."""
+    """Define `packed` and `unpacked` for the statements of this connection. Both are its own, and SQLite executes one
+    statement of a connection at a time."""
+    packing = new_packing()
+    connection.create_function("packed", 1, packing.packed, deterministic=True)
+    connection.create_function("unpacked", 1, packing.unpacked, deterministic=True)
+
+
+def new_packing() -> Packing:
+    """For one thread at a time."""
     dictionary = _dictionary()
     compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=dictionary, write_checksum=True)
     decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
@@ -53,8 +68,7 @@ def register(connection: sqlite3.Connection) -> None:
         except (zstandard.ZstdError, UnicodeDecodeError):
             return body
 
-    connection.create_function("packed", 1, packed, deterministic=True)
-    connection.create_function("unpacked", 1, unpacked, deterministic=True)
+    return Packing(packed, unpacked)
 
 
 @cache

@@ -12,7 +12,7 @@ from conch.experience.models import PruneResult, RetentionLimits
 from conch.experience.opened import OpenStore
 from conch.experience.queries.cycles import agents_that_acted
 from conch.experience.queries.prune import oldest, prune_agent
-from conch.experience.queries.retention import bytes_used, removed_upto
+from conch.experience.queries.retention import removed_upto
 from conch.experience.transaction import stamp
 from conch.experience.write_batch import numbers_of
 from conch_schemas import Event, MarkWitnessed
@@ -38,7 +38,7 @@ class Pruner:
 
     def is_due(self, keep: RetentionLimits, now: datetime) -> bool:
         """Whether something is beyond what is kept."""
-        if self._agents is None:
+        if not self._agents:  # none: the last look found nothing more to remove
             self._agents = self._oldest_agents()
         if self._next(keep, now) is None:
             self._agents = None
@@ -106,6 +106,6 @@ class Pruner:
         old = float("-inf") if keep.seconds is None else min(young, stamp(now) - keep.seconds)
         if first < old:
             return agent, old, AGE
-        if keep.bytes is not None and first < young and bytes_used(self._file) > keep.bytes:
+        if keep.bytes is not None and first < young and self._file.bytes_used() > keep.bytes:
             return agent, young, SIZE
         return None

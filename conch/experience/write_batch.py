@@ -1,81 +1,84 @@
-"""The rows of one transaction, many to a statement.
-
-A statement has its price however few rows it brings: Python's, SQLite's, and where threads work side by side the price
-of the interpreter's lock, which is let go and asked for again around each.
-"""
+"""The rows of one transaction, by table, and how a row of each table is put there."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from conch.experience.opened import Database
 
 Row = tuple[Any, ...]
-T = TypeVar("T")
-
-_PORTIONS: Final = (64, 8, 1)
-"""Rows to a statement: few lengths, so that each statement is prepared once. SQLite takes 32,766 values since 3.32."""
 
 
-class _InsertStatement(NamedTuple):
-    """An insertion: what stands before and behind its rows, and how many values a row has."""
+class InsertStatement(NamedTuple):
+    """How rows are put into a table."""
 
-    head: str
-    columns: int
-    tail: str
+    table: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    """Columns of which no two rows have the same values; none: no row is there already."""
+    replaced: tuple[str, ...] = ()
+    """Columns of the row that is there already which this one gives another value."""
+    is_earliest: bool = False
+    """Whether only a row that stands earlier in the stream replaces the one that is there."""
     packs: bool = False
     """Whether the last value is an event's body, to be packed."""
 
+    def sql(self, values: str) -> str:
+        """The statement with these rows, as `VALUES …` or `SELECT …`."""
+        head = f"INSERT INTO {self.table} ({', '.join(self.columns)}) {values}"
+        if not self.key:
+            return head
+        change = ", ".join(f"{column} = excluded.{column}" for column in self.replaced)
+        # A fact that is there already stays, unless this one stands earlier in the stream: then any order of applying
+        # them ends in the same rows.
+        earlier = f" WHERE excluded.seq < {self.table}.seq" if self.is_earliest else ""
+        return f"{head} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {change}{earlier}"
 
-# A fact that is there already stays, unless this one stands earlier in the stream: then any order of applying them
-# ends in the same rows.
-_EARLIER: Final = "WHERE excluded.seq < seq"
-_ACTION: Final = _InsertStatement("INSERT INTO actions (action_id, act) VALUES", 2, "")
-_ACT: Final = _InsertStatement(
-    "INSERT INTO acts (act, action_id, seq, agent, cycle, started, due, body) VALUES",
-    8,
-    "ON CONFLICT DO UPDATE SET seq = excluded.seq, agent = excluded.agent, cycle = excluded.cycle, "
-    f"due = excluded.due, body = excluded.body {_EARLIER}",
+
+_ACTION: Final = InsertStatement("actions", ("action_id", "act"))
+_ACT: Final = InsertStatement(
+    "acts",
+    ("act", "action_id", "seq", "agent", "cycle", "started", "due", "body"),
+    ("act",),
+    ("seq", "agent", "cycle", "due", "body"),
+    is_earliest=True,
     packs=True,
 )
-_SCORE: Final = _InsertStatement(
-    "INSERT INTO scores (act, scorer, version, component, seq, status, value, low, high, explanation) VALUES",
-    10,
-    "ON CONFLICT DO UPDATE SET seq = excluded.seq, status = excluded.status, value = excluded.value, "
-    f"low = excluded.low, high = excluded.high, explanation = excluded.explanation {_EARLIER}",
+_SCORE: Final = InsertStatement(
+    "scores",
+    ("act", "scorer", "version", "component", "seq", "status", "value", "low", "high", "explanation"),
+    ("act", "scorer", "version", "component"),
+    ("seq", "status", "value", "low", "high", "explanation"),
+    is_earliest=True,
 )
-_CONTEXT: Final = _InsertStatement(
-    "INSERT INTO contexts (act, kind, seq, body) VALUES",
-    4,
-    f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
+_CONTEXT: Final = InsertStatement(
+    "contexts", ("act", "kind", "seq", "body"), ("act", "kind"), ("seq", "body"), is_earliest=True, packs=True
+)
+_NEEDS: Final = InsertStatement(
+    "needs", ("act", "id", "seq", "agent", "body"), ("act", "id"), ("seq", "body"), is_earliest=True, packs=True
+)
+_MARK: Final = InsertStatement(
+    "marks",
+    ("agent", "sequence", "id", "hash", "seq", "act", "body"),
+    ("agent", "sequence", "id", "hash"),
+    ("seq", "body"),
+    is_earliest=True,
     packs=True,
 )
-_NEEDS: Final = _InsertStatement(
-    "INSERT INTO needs (act, id, seq, agent, body) VALUES",
-    5,
-    f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
+_EXPERIENCE: Final = InsertStatement(
+    "experiences",
+    (
+        *("act", "seq", "agent", "cycle", "outcome", "kind", "tool", "skill", "valid", "acted"),
+        *("revision", "recorded", "need", "total", "coverage", "complete", "verdict"),
+    ),
+    ("act",),
+    ("revision", "recorded", "need", "total", "coverage", "complete", "verdict"),
     packs=True,
 )
-_MARK: Final = _InsertStatement(
-    "INSERT INTO marks (agent, sequence, id, hash, seq, act, body) VALUES",
-    7,
-    f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
-    packs=True,
-)
-_EXPERIENCE: Final = _InsertStatement(
-    "INSERT INTO experiences (act, seq, agent, cycle, outcome, kind, tool, skill, valid, acted, revision, "
-    "recorded, need, total, coverage, complete, verdict) VALUES",
-    17,
-    "ON CONFLICT DO UPDATE SET revision = excluded.revision, recorded = excluded.recorded, need = excluded.need, "
-    "total = excluded.total, coverage = excluded.coverage, complete = excluded.complete, verdict = excluded.verdict",
-    packs=True,
-)
-_SAY: Final = _InsertStatement(
-    "INSERT INTO outbox (id, body) VALUES", 2, "ON CONFLICT DO UPDATE SET body = excluded.body"
-)
+_SAY: Final = InsertStatement("outbox", ("id", "body"), ("id",), ("body",))
 _NUMBERS: Final = "SELECT action_id, act FROM actions WHERE action_id IN"
 
 
@@ -92,7 +95,7 @@ class WriteBatch:
     experiences: list[Row] = field(default_factory=list)
     outbox: list[Row] = field(default_factory=list)
 
-    def write(self, db: sqlite3.Connection) -> int:
+    def write(self, db: Database) -> int:
         """Put them there; how many marks and changes of needs were there already."""
         for put, rows in (
             (_ACTION, self.actions),
@@ -102,44 +105,10 @@ class WriteBatch:
             (_EXPERIENCE, self.experiences),
             (_SAY, self.outbox),
         ):
-            _insert(db, put, rows)
-        return sum(len(rows) - _insert(db, put, rows) for put, rows in ((_NEEDS, self.needs), (_MARK, self.marks)))
+            db.insert(put, rows)
+        return sum(len(rows) - db.insert(put, rows) for put, rows in ((_NEEDS, self.needs), (_MARK, self.marks)))
 
 
-def _insert(db: sqlite3.Connection, put: _InsertStatement, rows: Sequence[Row]) -> int:
-    """How many of the rows were new, or took the place of one."""
-    return sum(
-        db.execute(_insertion(put, len(some)), tuple(chain.from_iterable(some))).rowcount for some in portions(rows)
-    )
-
-
-@cache
-def _insertion(put: _InsertStatement, rows: int) -> str:
-    row = f"({marks(put.columns - 1)}, packed(?))" if put.packs else f"({marks(put.columns)})"
-    return f"{put.head} {', '.join([row] * rows)} {put.tail}"
-
-
-def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """All items, divided into lengths of which there are few."""
-    at = 0
-    for size in _PORTIONS:
-        while len(items) - at >= size:
-            yield items[at : at + size]
-            at += size
-
-
-def among(db: sqlite3.Connection, statement: str, names: Iterable[str | int]) -> Iterator[Row]:
-    """The rows of `statement`, which ends in «IN», for all of these names."""
-    for some in portions(list(names)):
-        yield from db.execute(f"{statement} ({marks(len(some))})", some)
-
-
-def numbers_of(db: sqlite3.Connection, actions: Iterable[str]) -> Iterator[Row]:
+def numbers_of(db: Database, actions: Iterable[str]) -> Iterator[Row]:
     """(action id, number) of those of these actions that have one."""
-    return among(db, _NUMBERS, actions)
-
-
-@cache
-def marks(count: int) -> str:
-    """So many question marks."""
-    return ", ".join("?" * count)
+    return db.among(_NUMBERS, actions)

@@ -18,7 +18,7 @@ from conch.cli.reward.score import score
 from conch.errors import CheckError, ConchError, UsageError
 from conch.experience import RetentionLimits, SqliteStore
 from conch.experience.queries import prune
-from conch.experience.queries.chain import SqliteChain
+from conch.experience.queries.chain import SqlChain
 from conch.home import Home
 from tests.cli.test_verify import change
 
@@ -82,14 +82,14 @@ async def test_what_is_removed_while_marks_are_read_is_not_missed(
 ) -> None:
     """A run prunes between the reading of the acts and the reading of the marks: nothing is wrong."""
     kept(*life.cycle(3), *life.cycle(4))
-    read = SqliteChain.marks
+    read = SqlChain.marks
 
     def pruned_first(reader: Any, agent: str, start: int = 0) -> Any:
         with SqliteStore(home.path / "store.db") as store:
             assert store.prune(RetentionLimits(bytes=1), REMOVED + timedelta(days=1)).acts
         return read(reader, agent, start)
 
-    monkeypatch.setattr(SqliteChain, "marks", pruned_first)
+    monkeypatch.setattr(SqlChain, "marks", pruned_first)
 
     await mark.verify(common=common)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import pytest
 
-from conch.experience import ExperienceStore, MemoryStore, SqliteStore
+from conch.experience import ExperienceStore, MemoryStore, PostgresStore, SqliteStore
 from conch_schemas import (
     Action,
     ActionDecided,
@@ -38,6 +38,7 @@ from conch_schemas import (
     cycle_event_id,
     source_of,
 )
+from tests.postgres import PostgresServer, postgres_server
 
 UID = "11111111-2222-4333-8444-555555555555"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -223,10 +224,25 @@ def facts() -> Facts:
     return Facts()
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+@pytest.fixture(scope="session")
+def postgres(lacking: Callable[[str], NoReturn]) -> Iterator[PostgresServer]:
+    """A PostgreSQL server, for tests that leave it running."""
+    with postgres_server(lacking) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ExperienceStore]:
     """Each implementation, empty."""
-    made = SqliteStore(tmp_path / "store.db") if request.param == "sqlite" else MemoryStore()
+    made: ExperienceStore
+    match request.param:
+        case "sqlite":
+            made = SqliteStore(tmp_path / "store.db")
+        case "memory":
+            made = MemoryStore()
+        case _:
+            server: PostgresServer = request.getfixturevalue("postgres")
+            made = PostgresStore(server.new_database())
     yield made
     made.close()
 

@@ -19,7 +19,7 @@ _UNSCORED: Final = """
     NOT EXISTS (SELECT 1 FROM scores s WHERE s.act = a.act AND s.scorer = :scorer AND s.version = :version)"""
 _ALL: Final = "FROM acts a WHERE a.agent = :agent AND a.seq > :after AND a.seq <= :upto "
 _WANTED: Final = "+a.cycle >= :cycle AND a.started >= :since AND "
-_COUNTED: Final = f"SELECT count(*), coalesce(sum({_UNSCORED}), 0) {_FROM}"
+_COUNTED: Final = f"SELECT count(*), count(*) FILTER (WHERE {_UNSCORED}) {_FROM}"
 _LAST: Final = "SELECT coalesce(max(seq), 0) FROM acts WHERE agent = ?"
 _PAGES: Final = f"SELECT a.seq, 1, unpacked(a.body) {_FROM} AND {_UNSCORED} ORDER BY a.seq LIMIT :most"
 _WHOLE_PAGES: Final = f"SELECT a.seq, {_WANTED}{_UNSCORED}, unpacked(a.body) {_ALL} ORDER BY a.seq LIMIT :most"
@@ -36,16 +36,16 @@ _SCORERS_OF: Final = """
 _SAID: Final = """
     SELECT a.act, a.agent, a.cycle, s.version, s.status, s.value FROM acts a JOIN scores s
     ON s.act = a.act AND s.scorer = :scorer AND s.component = :component
-    WHERE (:agent IS NULL OR a.agent = :agent) AND a.cycle >= :cycle AND a.started >= :since
-    AND (:version IS NULL OR s.version = :version) ORDER BY a.agent, a.seq, s.seq"""
+    WHERE (CAST(:agent AS TEXT) IS NULL OR a.agent = :agent) AND a.cycle >= :cycle AND a.started >= :since
+    AND (CAST(:version AS TEXT) IS NULL OR s.version = :version) ORDER BY a.agent, a.seq, s.seq"""
 _STATUSES: Final = """
     SELECT s.version, s.status, count(DISTINCT a.act) FROM acts a JOIN scores s ON s.act = a.act AND s.scorer = ?
     WHERE a.agent = ? AND a.cycle >= ? AND a.started >= ? GROUP BY s.version, s.status"""
 _WHY: Final = "SELECT explanation FROM scores WHERE act = ? AND scorer = ? AND version = ? AND component = ?"
 
 
-class SqliteBackfill:
-    """The `BackfillReader` of a SQLite file."""
+class SqlBackfill:
+    """The `BackfillReader` of a store over SQL."""
 
     def __init__(self, file: OpenStore) -> None:
         self._file = file

@@ -17,7 +17,6 @@ from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
 from conch.experience.queries.bodies import stored_doing, stored_needs, stored_verdict
 from conch.experience.transaction import act_columns, least_satisfied
-from conch.experience.write_batch import among
 from conch_schemas import ContractViolationError, Mark, action_id, decode
 
 if TYPE_CHECKING:
@@ -30,7 +29,8 @@ _ACTS: Final = """
     SELECT action_id, cycle FROM acts
     WHERE agent = ? AND (cycle, action_id) > (?, ?) ORDER BY cycle, action_id LIMIT ?"""
 _SCORE_SETS: Final = """
-    SELECT DISTINCT action_id, scorer FROM scores JOIN acts USING (act) WHERE agent = ? ORDER BY cycle, scorer"""
+    SELECT action_id, scorer FROM scores JOIN acts USING (act) WHERE agent = ?
+    GROUP BY action_id, scorer, cycle ORDER BY cycle, scorer"""
 _MARKS: Final = """
     SELECT agent, id, hash, sequence, seq, unpacked(body) FROM marks
     WHERE agent = ? AND (sequence, id, hash) > (?, ?, ?) ORDER BY sequence, id, hash LIMIT ?"""
@@ -60,8 +60,8 @@ _BEFORE: Final = """
            (SELECT max(sequence) FROM marks WHERE agent = ? AND seq <= ?)"""
 
 
-class SqliteChain:
-    """The `ChainReader` of a SQLite file."""
+class SqlChain:
+    """The `ChainReader` of a store over SQL."""
 
     def __init__(self, file: OpenStore) -> None:
         self._file = file
@@ -110,17 +110,17 @@ class SqliteChain:
     def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
         with self._file.snapshot():
             db = self._file.db
-            names: dict[int, str] = dict(among(db, _NUMBERS, set(actions)))
+            names: dict[int, str] = dict(db.among(_NUMBERS, set(actions)))
             found = {number: _ActRows() for number in names}
-            for number, *row in among(db, _ACT_ROWS, names):
+            for number, *row in db.among(_ACT_ROWS, names):
                 found[number].act = row
-            for number, *row in among(db, _SCORE_ROWS, names):
+            for number, *row in db.among(_SCORE_ROWS, names):
                 found[number].scores.append(row)
-            for number, identity, agent, body in among(db, _NEEDS_ROWS, names):
+            for number, identity, agent, body in db.among(_NEEDS_ROWS, names):
                 found[number].needs[identity] = (agent, body)
-            for number, *row in among(db, _EXPERIENCE_ROWS, names):
+            for number, *row in db.among(_EXPERIENCE_ROWS, names):
                 found[number].experience = row
-            for number, identity in among(db, _MARK_ROWS, names):
+            for number, identity in db.among(_MARK_ROWS, names):
                 found[number].marks.add(identity)
         return {name: found[number].stored() for number, name in names.items()}
 

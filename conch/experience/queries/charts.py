@@ -32,8 +32,9 @@ _ACTED: Final = """
     WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _TALLY: Final = """
     SELECT outcome, kind, tool, skill, need, count(*) FROM (
-        SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?)
-    GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3, 4, 5"""
+        SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?
+    ) AS recent
+    GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3 NULLS FIRST, 4, 5 NULLS FIRST"""
 _FIGURES: Final = "SELECT outcome, total, coverage, complete FROM experiences"
 _BODIES: Final = "SELECT unpacked(a.body) FROM experiences e JOIN acts a ON a.act = e.act"
 _BODIES_OF_ONE: Final = f"{_BODIES} WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
@@ -45,8 +46,8 @@ _WEIGHTS: Final = "SELECT body FROM weights WHERE agent = ? ORDER BY seq"
 _NEEDS: Final = "SELECT unpacked(body) FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 
 
-class SqliteCharts:
-    """The `ChartReader` of a SQLite file."""
+class SqlCharts:
+    """The `ChartReader` of a store over SQL."""
 
     def __init__(self, file: OpenStore) -> None:
         self._file = file

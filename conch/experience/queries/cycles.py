@@ -57,7 +57,7 @@ _NEAREST: Final = """
     SELECT (SELECT max(cycle) FROM experiences WHERE agent = ? AND cycle < ?),
            (SELECT min(cycle) FROM experiences WHERE agent = ? AND cycle > ?)"""
 _WORDS: Final = """
-    SELECT e.act, e.cycle, e.seq, CAST(unpacked(a.body) AS BLOB),
+    SELECT e.act, e.cycle, e.seq, unpacked(a.body),
     (SELECT unpacked(body) FROM contexts c WHERE c.act = e.act AND c.kind = 'thought')
     FROM experiences e JOIN acts a ON a.act = e.act WHERE """
 _WORD: Final = re.compile(r"[a-z0-9]+")
@@ -86,8 +86,8 @@ _CONDITIONS: Final = {
 """The condition on a column for each field of `CycleFilter` but its text."""
 
 
-class SqliteCycles:
-    """The `CycleReader` of a SQLite file."""
+class SqlCycles:
+    """The `CycleReader` of a store over SQL."""
 
     def __init__(self, file: OpenStore) -> None:
         self._file = file
@@ -191,7 +191,8 @@ class SqliteCycles:
         words = [word.encode() for word in _WORD.findall(sought)]
         while rows := self._file.named(sql, {**named, **place}):
             with self._file.intact():
-                for act, _, _, body, thought in rows:
+                for act, _, _, stored, thought in rows:
+                    body = stored.encode() if isinstance(stored, str) else stored  # a row that was written by hand
                     if _may_hold(words, body, thought) and sought in _words(body, thought).casefold():
                         yield act
             place = {"before": rows[-1][1], "place": rows[-1][2]}

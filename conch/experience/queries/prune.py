@@ -6,7 +6,6 @@ a prefix of their chain, and only where that prefix verifies: a chain that was t
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -18,9 +17,9 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from conch.experience.models import PruneResult
+from conch.experience.opened import Database
 from conch.experience.queries.bodies import ShownScore, stored_verdict
 from conch.experience.queries.retention import BLOCK
-from conch.experience.write_batch import among
 from conch_schemas import Mark
 
 KEPT_CYCLES: Final = 100
@@ -37,7 +36,7 @@ _FLOOR: Final = "SELECT cycle FROM acts WHERE agent = ? GROUP BY cycle ORDER BY 
 _OLDEST: Final = "SELECT started FROM acts WHERE agent = ? ORDER BY cycle, action_id LIMIT 1"
 _LAST_OF_PORTION: Final = """
     SELECT max(cycle) FROM (
-        SELECT cycle FROM acts WHERE agent = ? AND cycle < ? GROUP BY cycle ORDER BY cycle LIMIT ?)"""
+        SELECT cycle FROM acts WHERE agent = ? AND cycle < ? GROUP BY cycle ORDER BY cycle LIMIT ?) AS portion"""
 _ACTS: Final = """
     SELECT act, action_id, seq, cycle, started, due FROM acts WHERE agent = ? AND cycle <= ? ORDER BY cycle"""
 _EXPERIENCES: Final = (
@@ -60,29 +59,71 @@ _DELETIONS: Final = (
     "DELETE FROM acts WHERE act = ?",
 )
 
-_ADD_TOTALS: Final = """
-    INSERT INTO removed_totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    seq = max(seq, excluded.seq), acts = acts + excluded.acts, total = total + excluded.total,
-    squares = squares + excluded.squares, low = min(low, excluded.low), high = max(high, excluded.high),
-    coverage = coverage + excluded.coverage, incomplete = incomplete + excluded.incomplete"""
-_ADD_OUTCOMES: Final = """
-    INSERT INTO removed_outcomes VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET acts = acts + excluded.acts"""
-_ADD_COMPONENTS: Final = """
-    INSERT INTO removed_components VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    version = coalesce(nullif(excluded.version, ''), version), weight = excluded.weight,
-    count = count + excluded.count, scored = scored + excluded.scored, total = total + excluded.total,
-    squares = squares + excluded.squares, low = coalesce(min(low, excluded.low), low, excluded.low),
-    high = coalesce(max(high, excluded.high), high, excluded.high), errors = errors + excluded.errors,
-    timeouts = timeouts + excluded.timeouts, unasked = unasked + excluded.unasked"""
-_ADD_SCORES: Final = """
-    INSERT INTO removed_scores VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    count = count + excluded.count, low = min(low, excluded.low), high = max(high, excluded.high)"""
-_ADD_REMOVAL: Final = """
-    INSERT INTO removals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    first_cycle = min(first_cycle, excluded.first_cycle), last_cycle = max(last_cycle, excluded.last_cycle),
-    acts = acts + excluded.acts, acted = max(acted, excluded.acted), time = excluded.time,
-    first_mark = coalesce(first_mark, excluded.first_mark), last_mark = coalesce(excluded.last_mark, last_mark),
-    marks = marks + excluded.marks, hash = coalesce(excluded.hash, hash)"""
+
+def _added(table: str, columns: int, key: str, **changes: str) -> str:
+    """The statement that puts a row of so many columns there, or changes the one of the same key: each column as SQL
+    says it, where `{0}` is the value that is there and `{1}` the one that comes."""
+    row = ", ".join("?" * columns)
+    change = ", ".join(
+        f"{column} = {how.format(f'{table}.{column}', f'excluded.{column}')}" for column, how in changes.items()
+    )
+    return f"INSERT INTO {table} VALUES ({row}) ON CONFLICT ({key}) DO UPDATE SET {change}"  # noqa: S608
+
+
+_SUM: Final = "{0} + {1}"
+_NEW: Final = "{1}"
+_OLD_ELSE_NEW: Final = "coalesce({0}, {1})"
+_NEW_ELSE_OLD: Final = "coalesce({1}, {0})"
+_LEAST: Final = "CASE WHEN {0} IS NULL OR {1} < {0} THEN {1} ELSE {0} END"
+_GREATEST: Final = "CASE WHEN {0} IS NULL OR {1} > {0} THEN {1} ELSE {0} END"
+
+_ADD_TOTALS: Final = _added(
+    "removed_totals",
+    10,
+    "agent, block",
+    seq=_GREATEST,
+    acts=_SUM,
+    total=_SUM,
+    squares=_SUM,
+    low=_LEAST,
+    high=_GREATEST,
+    coverage=_SUM,
+    incomplete=_SUM,
+)
+_ADD_OUTCOMES: Final = _added("removed_outcomes", 4, "agent, block, outcome", acts=_SUM)
+_ADD_COMPONENTS: Final = _added(
+    "removed_components",
+    15,
+    "agent, block, component, scorer",
+    version="coalesce(nullif({1}, ''), {0})",
+    weight=_NEW,
+    count=_SUM,
+    scored=_SUM,
+    total=_SUM,
+    squares=_SUM,
+    low=_LEAST,
+    high=_GREATEST,
+    errors=_SUM,
+    timeouts=_SUM,
+    unasked=_SUM,
+)
+_ADD_SCORES: Final = _added(
+    "removed_scores", 7, "agent, component, scorer, version", count=_SUM, low=_LEAST, high=_GREATEST
+)
+_ADD_REMOVAL: Final = _added(
+    "removals",
+    12,
+    "agent, day, why",
+    first_cycle=_LEAST,
+    last_cycle=_GREATEST,
+    acts=_SUM,
+    acted=_GREATEST,
+    time=_NEW,
+    first_mark=_OLD_ELSE_NEW,
+    last_mark=_NEW_ELSE_OLD,
+    marks=_SUM,
+    hash=_NEW_ELSE_OLD,
+)
 
 
 class _PrunedAct(NamedTuple):
@@ -94,7 +135,7 @@ class _PrunedAct(NamedTuple):
     due: float | None
 
 
-def oldest(db: sqlite3.Connection, agent: str) -> float | None:
+def oldest(db: Database, agent: str) -> float | None:
     """Time of the agent's first act, in seconds since the epoch; None where all its acts are to stay."""
     if db.execute(_FLOOR, (agent, KEPT_CYCLES)).fetchone() is None:
         return None
@@ -102,7 +143,7 @@ def oldest(db: sqlite3.Connection, agent: str) -> float | None:
 
 
 def prune_agent(
-    db: sqlite3.Connection, agent: str, before: float, why: str, now: datetime, pruned: PruneResult, *, with_marks: bool
+    db: Database, agent: str, before: float, why: str, now: datetime, pruned: PruneResult, *, with_marks: bool
 ) -> int:
     """Remove the agent's first cycles that are older than `before`, a few at a time; how many acts, 0: none is left
     that may go. `with_marks`: whether marks are removed as well. Adds to `pruned`."""
@@ -131,7 +172,7 @@ def prune_agent(
     return len(acts)
 
 
-def _removable(db: sqlite3.Connection, agent: str, floor: int, before: float) -> list[_PrunedAct]:
+def _removable(db: Database, agent: str, floor: int, before: float) -> list[_PrunedAct]:
     """Of whole cycles, from the first one on, up to one of which something is still waited for."""
     (last,) = db.execute(_LAST_OF_PORTION, (agent, floor, _PORTION)).fetchone()
     if last is None:
@@ -142,10 +183,10 @@ def _removable(db: sqlite3.Connection, agent: str, floor: int, before: float) ->
     return [act for steps in whole for act in steps]
 
 
-def _add_sums(db: sqlite3.Connection, agent: str, numbers: Sequence[int]) -> None:
+def _add_sums(db: Database, agent: str, numbers: Sequence[int]) -> None:
     """What stays of these acts."""
     blocks: dict[int, list[Any]] = defaultdict(list)
-    for row in sorted(among(db, _EXPERIENCES, numbers)):
+    for row in sorted(db.among(_EXPERIENCES, numbers)):
         blocks[row[1] // BLOCK].append(row)
     for block, rows in blocks.items():
         seqs, _, outcomes, totals, coverages, complete, verdicts = zip(*rows, strict=True)
@@ -156,7 +197,7 @@ def _add_sums(db: sqlite3.Connection, agent: str, numbers: Sequence[int]) -> Non
         db.executemany(_ADD_OUTCOMES, [(agent, block, one, outcomes.count(one)) for one in set(outcomes)])
         db.executemany(_ADD_COMPONENTS, [(agent, block, *row) for row in _components(verdicts)])
     ranges: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
-    for component, scorer, version, low, high in among(db, _SCORES, numbers):
+    for component, scorer, version, low, high in db.among(_SCORES, numbers):
         ranges[component, scorer, version].append((low, high))
     db.executemany(
         _ADD_SCORES,
@@ -182,7 +223,7 @@ def _components(verdicts: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
         yield (*key, version, scores[-1].weight, len(scores), len(values), *spread, max(values, default=None), *counts)
 
 
-def _remove_marks(db: sqlite3.Connection, agent: str) -> list[Mark] | None:
+def _remove_marks(db: Database, agent: str) -> list[Mark] | None:
     """Remove the marks before the first one of a kept act; those that were, by sequence. None: they do not verify."""
     from conch.witness import GENESIS, mark_hash  # only here: commands that read do without the rules
 

@@ -53,8 +53,8 @@ class RemovedComponent:
     """Not applicable."""
 
 
-class SqliteRetention:
-    """The `RetentionReader` of a SQLite file."""
+class SqlRetention:
+    """The `RetentionReader` of a store over SQL."""
 
     def __init__(self, file: OpenStore) -> None:
         self._file = file
@@ -66,13 +66,7 @@ class SqliteRetention:
         return int(self._file.meta("came_late") or 0)
 
     def bytes_used(self) -> int:
-        return bytes_used(self._file)
-
-
-def bytes_used(file: OpenStore) -> int:
-    """Bytes of the file that hold something."""
-    pages, free, size = (file.row(f"PRAGMA {name}")[0] for name in ("page_count", "freelist_count", "page_size"))
-    return int((pages - free) * size)
+        return self._file.bytes_used()
 
 
 def removals(file: OpenStore, agent: str) -> list[Removal]:

@@ -173,7 +173,7 @@ def test_tampering_after_pruning_is_found(
     "sql",
     [
         "DELETE FROM marks WHERE sequence = 4",
-        "UPDATE marks SET body = replace(CAST(unpacked(body) AS TEXT), 'rest', 'test') WHERE sequence = 4",
+        "UPDATE marks SET body = (SELECT unpacked(body) FROM marks WHERE sequence = 5) WHERE sequence = 4",
         "UPDATE marks SET body = '{}' WHERE sequence = 4",
         "INSERT INTO marks SELECT agent, sequence, 'twin', hash, seq, act, body FROM marks WHERE sequence = 4",
     ],

@@ -5,15 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from conch.errors import NoStoreError, StoreError
 from conch.experience import packing
 from conch.experience.schema import MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
+from conch.experience.write_batch import InsertStatement, Row
+
+T = TypeVar("T")
 
 APPLICATION_ID: Final = 0x434E4358
 """`CNCX` in the file's header: an experience store of ours, not anybody's database."""
@@ -30,15 +35,19 @@ _INDEX: Final = 32 * 1024
 _HELD: Final = 4 * _INDEX
 _ROOM: Final = 256 * 1024
 """Bytes that are to be free where an index is made: for it, and what others write meanwhile."""
+_PORTIONS: Final = (64, 8, 1)
+"""Rows to a statement: few lengths, so that each statement is prepared once. A statement has its price however few rows
+it brings: Python's, SQLite's, and where threads work side by side the price of the interpreter's lock, which is let go
+and asked for again around each. SQLite takes 32,766 values since 3.32."""
 
 
-def open_writer(path: Path | str, timeout: float) -> _Connection:
+def open_writer(path: Path | str, timeout: float) -> SqliteConnection:
     """The store at `path` (or MEMORY), made where there is none; every commit is on disk before it returns.
 
     `timeout`: seconds to wait for another writer. Raises StoreError; a file that is no store of this schema is left as
     it is.
     """
-    with told(path):
+    with _errors_told(path):
         if path != MEMORY and _cannot_index(Path(path)):
             raise StoreError(_full(path))
         _make_private(path)
@@ -60,14 +69,14 @@ def open_writer(path: Path | str, timeout: float) -> _Connection:
         return connection
 
 
-def open_reader(path: Path | str, timeout: float) -> sqlite3.Connection:
+def open_reader(path: Path | str, timeout: float) -> SqliteConnection:
     """The store at `path`, for reading beside a writer.
 
     Raises StoreError, also where there is none yet.
     """
     if not Path(path).exists():
         raise NoStoreError(f"There is no experience store at {path} yet: start a run first.")
-    with told(path):
+    with _errors_told(path):
         connection = _connect_reader(Path(path), timeout)
         try:
             if _refuse_strangers(connection, path) == 0:
@@ -95,7 +104,7 @@ def _close_to_others(path: Path | str) -> None:
                 os.chmod(path, found.st_mode & 0o700)
 
 
-def _connect_reader(path: Path, timeout: float) -> _Connection:
+def _connect_reader(path: Path, timeout: float) -> SqliteConnection:
     """Also where nothing beside the file can be made: a reader of a write-ahead log makes its index there, else."""
     if _cannot_index(path):
         return _connect_alone(path, timeout)
@@ -111,7 +120,7 @@ def _connect_reader(path: Path, timeout: float) -> _Connection:
     return connection
 
 
-def _connect_alone(path: Path, timeout: float) -> _Connection:
+def _connect_alone(path: Path, timeout: float) -> SqliteConnection:
     """To a file that no other process has open. What a killed run left in the log counts."""
     log = path.with_name(f"{path.name}-wal")
     if not (log.exists() and log.stat().st_size):
@@ -139,18 +148,20 @@ def _index(path: Path) -> Path:
     return path.with_name(f"{path.name}-shm")
 
 
-def _connect(path: Path | str, mode: str, timeout: float) -> _Connection:
+def _connect(path: Path | str, mode: str, timeout: float) -> SqliteConnection:
     where = MEMORY if path == MEMORY else f"file:{quote(str(Path(path).absolute()))}?mode={mode}"
     connection = sqlite3.connect(
-        where, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, factory=_Connection
+        where, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, factory=SqliteConnection
     )
+    connection.name = str(path)
     packing.register(connection)
     return connection
 
 
-class _Connection(sqlite3.Connection):
-    """Holds room for the index of its write-ahead log."""
+class SqliteConnection(sqlite3.Connection):
+    """The `Database` of a SQLite file; holds room for the index of its write-ahead log."""
 
+    name: str = MEMORY
     _room: int | None = None
 
     def hold_room(self, path: Path) -> None:
@@ -167,6 +178,59 @@ class _Connection(sqlite3.Connection):
         if self._room is not None:  # not before: closing any handle of a file lets go of SQLite's locks on it
             os.close(self._room)
             self._room = None
+
+    def insert(self, put: InsertStatement, rows: Sequence[Row]) -> int:
+        """See `Database`."""
+        return sum(
+            self.execute(_insertion(put, len(some)), tuple(chain.from_iterable(some))).rowcount
+            for some in _portions(rows)
+        )
+
+    def among(self, statement: str, names: Iterable[str | int]) -> Iterator[Row]:
+        """See `Database`."""
+        for some in _portions(list(names)):
+            yield from self.execute(f"{statement} ({_marks(len(some))})", some)
+
+    def transaction(self, *, writes: bool) -> AbstractContextManager[None]:
+        """See `Database`."""
+        return _transaction(self, "IMMEDIATE" if writes else "DEFERRED")
+
+    def errors_told(self) -> AbstractContextManager[None]:
+        """See `Database`."""
+        return _errors_told(self.name)
+
+    def damaged(self, what: object) -> str:
+        """See `Database`."""
+        return _damaged(self.name, what)
+
+    def bytes_used(self) -> int:
+        """See `Database`."""
+        pages, free, size = (
+            self.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+
+@cache
+def _insertion(put: InsertStatement, rows: int) -> str:
+    count = len(put.columns)
+    row = f"({_marks(count - 1)}, packed(?))" if put.packs else f"({_marks(count)})"
+    return put.sql(f"VALUES {', '.join([row] * rows)}")
+
+
+def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """All items, divided into lengths of which there are few."""
+    at = 0
+    for size in _PORTIONS:
+        while len(items) - at >= size:
+            yield items[at : at + size]
+            at += size
+
+
+@cache
+def _marks(count: int) -> str:
+    """So many question marks."""
+    return ", ".join("?" * count)
 
 
 def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
@@ -190,10 +254,10 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
     return version
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create(connection: SqliteConnection) -> None:
     """Make the tables in an empty file: all or none, a kill in between leaves the file empty. Twice is once. A file of
     the schema before gets the present one's number: it differs in its rows alone, of which the old ones stay."""
-    with transaction(connection):
+    with connection.transaction(writes=True):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             for table in TABLES:
@@ -204,7 +268,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
     """All or nothing, whatever is raised inside."""
     connection.execute(f"BEGIN {kind}")
     try:
@@ -218,7 +282,7 @@ def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iter
 
 
 @contextmanager
-def told(path: Path | str) -> Iterator[None]:
+def _errors_told(path: Path | str) -> Iterator[None]:
     """Turns SQLite's errors into one StoreError that says what is wrong, where, and what to do."""
     try:
         yield
@@ -236,7 +300,7 @@ def _sentence(error: sqlite3.Error, path: Path | str) -> str:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return f"The experience store {path} cannot be used ({error}): check that it is there and may be written."
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR:
-            return damaged(path, error)
+            return _damaged(path, error)
         case sqlite3.SQLITE_IOERR:
             return f"The disk under the experience store {path} failed ({error}): check the disk, then run again."
         case _:
@@ -247,7 +311,7 @@ def _full(path: Path | str) -> str:
     return f"The disk is full, the experience store {path} cannot grow: make room; nothing stored is lost."
 
 
-def damaged(path: Path | str, what: object) -> str:
+def _damaged(path: Path | str, what: object) -> str:
     """The sentence for a store whose content is not what was written."""
     return (
         f"The experience store {path} is damaged ({what}): move it aside and run again, "

@@ -1,4 +1,4 @@
-"""The experience store in a SQLite file: the facts, the verdicts and the place in the stream in one transaction."""
+"""The experience store over SQL: the facts, the verdicts and the place in the stream in one transaction."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, Self
 
 from conch.errors import ContractError
-from conch.experience.connection import MEMORY, open_reader, open_writer
 from conch.experience.join import Join
 from conch.experience.models import PruneResult, RetentionLimits
 from conch.experience.opened import LARGEST, OpenStore
 from conch.experience.prune import Pruner
-from conch.experience.queries.backfill import SqliteBackfill
-from conch.experience.queries.chain import SqliteChain
-from conch.experience.queries.charts import SqliteCharts
-from conch.experience.queries.cycles import SqliteCycles, agents_that_acted
-from conch.experience.queries.retention import SqliteRetention
+from conch.experience.queries.backfill import SqlBackfill
+from conch.experience.queries.chain import SqlChain
+from conch.experience.queries.charts import SqlCharts
+from conch.experience.queries.cycles import SqlCycles, agents_that_acted
+from conch.experience.queries.retention import SqlRetention
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
-from conch.experience.write_batch import among
 from conch.folds import is_new
 from conch_schemas import (
     ActionDecided,
@@ -45,21 +42,16 @@ _OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGround
 _KINDS: Final = frozenset(FACTS)
 
 
-class SqliteReader:
-    """An `ExperienceReader` over a SQLite file; closed by leaving the context or by `close`."""
+class SqlReader:
+    """An `ExperienceReader` over an open store; closed by leaving the context or by `close`."""
 
-    def __init__(self, path: Path | str, *, timeout: float = 5.0) -> None:
-        """Opens the store that is there. `timeout`: seconds to wait for a lock. Raises StoreError."""
-        self._attach(OpenStore(path, open_reader(path, timeout)))
-
-    def _attach(self, file: OpenStore) -> None:
-        """Read from this file."""
+    def __init__(self, file: OpenStore) -> None:
         self._file = file
-        self.cycles = SqliteCycles(file)
-        self.charts = SqliteCharts(file)
-        self.chain = SqliteChain(file)
-        self.retention = SqliteRetention(file)
-        self.backfill = SqliteBackfill(file)
+        self.cycles = SqlCycles(file)
+        self.charts = SqlCharts(file)
+        self.chain = SqlChain(file)
+        self.retention = SqlRetention(file)
+        self.backfill = SqlBackfill(file)
 
     def __enter__(self) -> Self:
         return self
@@ -80,23 +72,18 @@ class SqliteReader:
         return agents_that_acted(self._file)
 
 
-class SqliteStore(SqliteReader):
-    """An `ExperienceStore` in a SQLite file (WAL, every commit on disk before it returns).
+class SqlStore(SqlReader):
+    """An `ExperienceStore` over an open store that it may write to; every commit is on disk before it returns.
 
     It is the only writer. What it has written of late it knows, so that an act and its scores are joined without
     reading them again; after anything went wrong it knows nothing, and reads.
     """
 
-    def __init__(self, path: Path | str, *, timeout: float = 5.0) -> None:
-        """Opens the store at `path`, making it if there is none. `timeout`: seconds to wait for a lock.
-
-        Raises StoreError where it is damaged, newer, somebody else's, locked or cannot be written; the file is left as
-        it is then.
-        """
-        self._attach(OpenStore(path, open_writer(path, timeout)))
+    def __init__(self, file: OpenStore) -> None:
+        super().__init__(file)
         self.duplicates = 0
-        self._join = Join(self._file)
-        self._pruner = Pruner(self._file)
+        self._join = Join(file)
+        self._pruner = Pruner(file)
 
     def set_position(self, seq: int) -> None:
         with self._writing():
@@ -194,7 +181,7 @@ class SqliteStore(SqliteReader):
                 self._delete_published(ids)
 
     def _delete_published(self, ids: Sequence[str]) -> None:
-        for _ in among(self._file.db, "DELETE FROM outbox WHERE id IN", ids):
+        for _ in self._file.db.among("DELETE FROM outbox WHERE id IN", ids):
             pass
 
     def _move_on(self, upto: int, *, late: int) -> None:
@@ -236,16 +223,6 @@ class SqliteStore(SqliteReader):
         except BaseException:
             self._join.known.forget()
             raise
-
-
-class MemoryStore(SqliteStore):
-    """An `ExperienceStore` that is gone when it is closed: the same tables in SQLite's memory, for tests, notebooks.
-
-    It cannot be read from another connection.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(MEMORY)
 
 
 def _refuse_unplaceable(facts: Iterable[tuple[int, Event]]) -> None:

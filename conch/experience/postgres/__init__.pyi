@@ -1,0 +1,2 @@
+from .store import PostgresReader as PostgresReader
+from .store import PostgresStore as PostgresStore

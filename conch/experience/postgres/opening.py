@@ -1,0 +1,114 @@
+"""How a store in PostgreSQL is opened: its address, its server, its tables, its one writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from conch.errors import NoStoreError, StoreError
+from conch.experience.postgres.connection import PostgresConnection, sentence
+from conch.experience.postgres.schema import APPLICATION, SCHEMA, creation
+from conch.experience.postgres.session import Session
+from conch.experience.schema import SCHEMA_VERSION
+
+OLDEST_SERVER: Final = 15
+"""The oldest major version of PostgreSQL that the tests run on."""
+_WRITER: Final = 0x434E4358
+"""The advisory lock of the one writer, `CNCX` as in the header of a SQLite file; the database's other locks are its
+users' own."""
+
+
+def shown(url: str) -> str:
+    """The address without its password and its options.
+
+    >>> shown("postgresql://me:secret@db:5433/life?sslmode=require")
+    'postgresql://me@db:5433/life'
+    """
+    parts = urlsplit(url)
+    user = f"{parts.username}@" if parts.username else ""
+    return f"{parts.scheme}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def open_reader(url: str, timeout: float) -> PostgresConnection:
+    """The store in the database of `url`, for reading beside a writer. `timeout`: seconds to wait for the server.
+
+    Raises StoreError, NoStoreError where there is none yet.
+    """
+    with _opened(url, timeout, {"default_transaction_read_only": "on"}) as connection:
+        if _version(connection) is None:
+            raise NoStoreError(f"There is no experience store at {connection.name} yet: start a run first.")
+        return connection
+
+
+def open_writer(url: str, timeout: float) -> PostgresConnection:
+    """The store in the database of `url`, made where there is none.
+
+    `timeout`: seconds to wait for the server, and for another writer to end. Raises StoreError; a database that is not
+    of this schema is left as it is.
+    """
+    with _opened(url, timeout, {"synchronous_commit": "on"}) as connection:
+        # Held by the session, not by a transaction: the server lets go of it where this process dies.
+        connection.execute("SELECT pg_advisory_lock(?)", (_WRITER,))
+        if _version(connection) is None:
+            with connection.transaction(writes=True):
+                connection.command(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                for statement in creation():
+                    connection.command(statement)
+        return connection
+
+
+@contextmanager
+def _opened(url: str, timeout: float, settings: dict[str, str]) -> Iterator[PostgresConnection]:
+    """A session at the server of `url`, which is closed where opening the store raises. Raises StoreError."""
+    own = {"application_name": "conch", "search_path": SCHEMA, "lock_timeout": f"{timeout:g}s", "jit": "off"}
+    try:
+        session = Session(url, timeout, own | settings)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise StoreError(sentence(error, shown(url))) from error
+    connection = PostgresConnection(session, shown(url))
+    try:
+        with connection.errors_told():
+            _refuse_server(connection)
+            yield connection
+    except BaseException:
+        session.close()
+        raise
+
+
+def _refuse_server(connection: PostgresConnection) -> None:
+    major = int(connection.execute("SHOW server_version_num").fetchone()[0]) // 10_000
+    if major < OLDEST_SERVER:
+        raise StoreError(
+            f"The server of the experience store {connection.name} is PostgreSQL {major}: use {OLDEST_SERVER} or newer."
+        )
+    encoding = connection.execute("SHOW server_encoding").fetchone()[0]
+    if encoding != "UTF8":
+        raise StoreError(
+            f"The database of the experience store {connection.name} is encoded in {encoding}: make one with "
+            "createdb --encoding UTF8 --template template0."
+        )
+
+
+def _version(connection: PostgresConnection) -> int | None:
+    """The schema version of the store; None where there is no store. Raises StoreError for any other content."""
+    tables = "SELECT count(*), to_regclass(?) IS NOT NULL FROM pg_tables WHERE schemaname = ?"
+    count, has_meta = connection.execute(tables, (f"{SCHEMA}.meta", SCHEMA)).fetchone()
+    if not count:
+        return None
+    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall()) if has_meta else {}
+    if meta.get("application") != APPLICATION:
+        raise StoreError(
+            f"{connection.name} has a schema {SCHEMA!r} that is no experience store: give store.url another database."
+        )
+    version = int(meta["schema"])
+    if version != SCHEMA_VERSION:
+        age = "a newer" if version > SCHEMA_VERSION else "an older"
+        raise StoreError(
+            f"The experience store {connection.name} was written by {age} Conch (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}): use that version."
+        )
+    return version

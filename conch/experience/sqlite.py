@@ -124,7 +124,7 @@ class SqliteStore(SqliteReader):
         facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
         last = self._refuse_leaps(facts)
         with self._writing():
-            work = JoinTransaction(now)
+            work = JoinTransaction(now, self._join.next_change())
             self._delete_published(published)
             known = self._join.put_all(work, facts, removed)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
@@ -145,7 +145,7 @@ class SqliteStore(SqliteReader):
         ]
         last = self._refuse_leaps(facts)
         with self._writing():
-            work = JoinTransaction(now)
+            work = JoinTransaction(now, self._join.next_change())
             known = self._join.put_all(work, facts, removed, said)
             for experience in said:
                 if experience.action_id is not None:
@@ -163,7 +163,7 @@ class SqliteStore(SqliteReader):
         if not self._join.due(clock, AT_ONCE):
             return ()
         with self._writing():
-            work = JoinTransaction(now)
+            work = JoinTransaction(now, self._join.next_change())
             recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
             self._join.write(work)
         self._join.known.remember(work, {})
@@ -174,6 +174,9 @@ class SqliteStore(SqliteReader):
             return PruneResult()
         with self._writing():
             pruned = self._pruner.remove(keep, now)
+            if pruned.acts:
+                self._join.known.changes = self._join.next_change()
+                self._file.set_meta("changes", self._join.known.changes)
         self._join.known.drop(pruned.actions)
         self._pruner.committed(pruned)
         return pruned

@@ -67,10 +67,11 @@ _MARK: Final = _InsertStatement(
 )
 _EXPERIENCE: Final = _InsertStatement(
     "INSERT INTO experiences (act, seq, agent, cycle, outcome, kind, tool, skill, valid, acted, revision, "
-    "recorded, need, total, coverage, complete, verdict) VALUES",
-    17,
+    "recorded, need, total, coverage, complete, changed, verdict) VALUES",
+    18,
     "ON CONFLICT DO UPDATE SET revision = excluded.revision, recorded = excluded.recorded, need = excluded.need, "
-    "total = excluded.total, coverage = excluded.coverage, complete = excluded.complete, verdict = excluded.verdict",
+    "total = excluded.total, coverage = excluded.coverage, complete = excluded.complete, changed = excluded.changed, "
+    "verdict = excluded.verdict",
     packs=True,
 )
 _SAY: Final = _InsertStatement(

@@ -16,6 +16,7 @@
     ├── ContractError         exit 1   an event or a plug-in broke its contract
     ├── StoreError            exit 1   the experience store
     │   └── NoStoreError               no agent has acted yet
+    ├── SampleError           exit 1   no experience may be drawn now
     └── CheckError            exit 4   a check did not hold
 
 The message is one sentence: what is wrong, where, and what to do. Facts are attributes.
@@ -134,6 +135,10 @@ class StoreError(ConchError):
 
 class NoStoreError(StoreError):
     """There is no experience store yet: no agent has acted."""
+
+
+class SampleError(ConchError):
+    """No experience may be drawn now: there is none, or the limit of samples is reached."""
 
 
 class CheckError(ConchError):

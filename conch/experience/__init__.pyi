@@ -14,6 +14,8 @@ from .models import RecordedAct as RecordedAct
 from .models import RecordedScore as RecordedScore
 from .models import Removal as Removal
 from .models import RetentionLimits as RetentionLimits
+from .models import SampleChanges as SampleChanges
+from .models import SampleRow as SampleRow
 from .models import ScoredSince as ScoredSince
 from .models import ScorerVersion as ScorerVersion
 from .models import StreamLoss as StreamLoss
@@ -37,3 +39,4 @@ from .store import ExperienceReader as ExperienceReader
 from .store import ExperienceStore as ExperienceStore
 from .store import ExperienceWriter as ExperienceWriter
 from .store import RetentionReader as RetentionReader
+from .store import SampleReader as SampleReader

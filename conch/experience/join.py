@@ -35,7 +35,7 @@ from conch_schemas import (
 _PUT_WEIGHTS: Final = "INSERT INTO weights (agent, seq, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _MOVE_EXPERIENCE: Final = """
     UPDATE experiences SET seq = ?, agent = ?, cycle = ?, outcome = ?, kind = ?, tool = ?, skill = ?, valid = ?,
-    acted = ? WHERE act = ?"""
+    acted = ?, changed = ? WHERE act = ?"""
 _ACT: Final = "SELECT seq, started, due, unpacked(body) FROM acts WHERE act = ?"
 _SCORES: Final = """
     SELECT seq, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act = ?"""
@@ -88,12 +88,22 @@ class Join:
         """Everything that is to be written; how many of the facts turned out to be known."""
         work.place_acts()
         known = work.puts.write(self._db)
-        self._db.executemany(_MOVE_EXPERIENCE, work.moved())
+        moved = work.moved()
+        self._db.executemany(_MOVE_EXPERIENCE, moved)
+        if moved or work.puts.experiences:
+            self.known.changes = work.change
+            self._file.set_meta("changes", work.change)
         others = [(case.due, case.number) for case in work.waiting if case not in work.placed]
         self._db.executemany("UPDATE acts SET due = ? WHERE act = ?", others)
         if work.puts.actions:
             self._file.set_meta("numbered", work.puts.actions[-1][1])
         return known
+
+    def next_change(self) -> int:
+        """The number of the next change of experiences."""
+        if self.known.changes is None:
+            self.known.changes = self._file.changes()
+        return self.known.changes + 1
 
     def due(self, clock: float, most: int) -> list[str]:
         """Ids of the first `most` actions that wait until `clock` (seconds since the epoch) or less."""

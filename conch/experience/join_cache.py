@@ -48,6 +48,8 @@ class JoinCache:
         """Of each agent, the highest cycle that it has acted in."""
         self.numbered: int | None = None
         """The highest number of an action; None: not known."""
+        self.changes: int | None = None
+        """How many changes of experiences were counted; None: not known."""
         self._open: dict[str, JoinCase] = {}
         self._closed: dict[str, JoinCase] = {}
         self._bytes = 0
@@ -83,7 +85,7 @@ class JoinCache:
         """Know nothing: what is remembered may be of what was not written."""
         for table in (self._open, self._closed, self.numbers, self.last, self.force):
             table.clear()
-        self._bytes, self.numbered = 0, None
+        self._bytes, self.numbered, self.changes = 0, None, None
 
     def _let_go(self, cases: dict[str, JoinCase], most: int) -> None:
         """Of the oldest ones."""

@@ -207,6 +207,33 @@ class RecordedScore(NamedTuple):
     value: float | None
 
 
+class SampleRow(NamedTuple):
+    """An experience as of its latest revision, in the columns that a sample is drawn by."""
+
+    act: int
+    """The act's number in this store, which it keeps."""
+    seq: int
+    agent: str
+    cycle: int
+    outcome: str
+    tool: str | None
+    skill: str
+    need: str | None
+    """The least satisfied one before the act; None: not known."""
+    total: float
+
+
+class SampleChanges(NamedTuple):
+    """What became of experiences, at one moment."""
+
+    upto: int
+    """The number of the store's last change: what comes later has a higher one."""
+    rows: list[SampleRow]
+    """By `seq`."""
+    removed: dict[str, tuple[int, int]]
+    """Agent -> (experiences' acts that retention has removed so far, the last cycle that it removed)."""
+
+
 class Removal(NamedTuple):
     """Cycles and marks of one agent that were removed on one day for one reason."""
 

@@ -122,6 +122,10 @@ class OpenStore:
         """The last stream sequence applied; 0 before the first."""
         return int(self.meta("position") or 0)
 
+    def changes(self) -> int:
+        """How many transactions have changed experiences or removed some; 0 in a file before schema 6."""
+        return int(self.meta("changes") or 0)
+
     def epoch(self) -> str | None:
         """Which stream the position belongs to; None before the first was named."""
         value = self.meta("epoch")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 OPENED_SINCE: Final = 4
 """The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
-from before stay as they are."""
+from before stay as they are. In 6 experiences have the column `changed`, which a writer adds to an older file."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
 """The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 
@@ -43,6 +43,12 @@ _REMOVAL_TABLES: Final = (
         high REAL NOT NULL, PRIMARY KEY (agent, component, scorer, version)) WITHOUT ROWID""",
 )
 """New in version 4."""
+_BY_CHANGE: Final = "CREATE INDEX experiences_by_change ON experiences (changed) WHERE changed > 0"
+ADDITIONS: Final = {
+    6: ("ALTER TABLE experiences ADD COLUMN changed INTEGER NOT NULL DEFAULT 0", _BY_CHANGE),
+}
+"""The statements that make a file of the schema before one of this schema. `changed` is the number of the last change
+of the row, as `meta` counts them under `changes`; 0 in rows that no version with the column has written."""
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _ACTIONS,
@@ -71,7 +77,9 @@ TABLES: Final = (
         act INTEGER PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, cycle INTEGER NOT NULL,
         outcome TEXT NOT NULL, kind TEXT NOT NULL, tool TEXT, skill TEXT NOT NULL, valid INTEGER NOT NULL,
         acted REAL NOT NULL, revision INTEGER NOT NULL, recorded TEXT NOT NULL, need TEXT,
-        total REAL NOT NULL, coverage REAL NOT NULL, complete INTEGER NOT NULL, verdict BLOB NOT NULL)""",
+        total REAL NOT NULL, coverage REAL NOT NULL, complete INTEGER NOT NULL, verdict BLOB NOT NULL,
+        changed INTEGER NOT NULL DEFAULT 0)""",
+    _BY_CHANGE,
     # With all that filters ask for: a filter that nothing passes reads the index, not the verdicts.
     """CREATE INDEX experiences_by_cycle ON experiences (
         agent, cycle, seq, outcome, kind, tool, skill, need, complete, total)""",

@@ -18,6 +18,7 @@ from conch.experience.queries.chain import SqlChain
 from conch.experience.queries.charts import SqlCharts
 from conch.experience.queries.cycles import SqlCycles, agents_that_acted
 from conch.experience.queries.retention import SqlRetention
+from conch.experience.queries.sampling import SqlSampling
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
 from conch.folds import is_new
@@ -52,6 +53,7 @@ class SqlReader:
         self.chain = SqlChain(file)
         self.retention = SqlRetention(file)
         self.backfill = SqlBackfill(file)
+        self.sampling = SqlSampling(file, self.cycles)
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +113,7 @@ class SqlStore(SqlReader):
         facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
         last = self._refuse_leaps(facts)
         with self._writing():
-            work = JoinTransaction(now)
+            work = JoinTransaction(now, self._join.next_change())
             self._delete_published(published)
             known = self._join.put_all(work, facts, removed)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
@@ -132,7 +134,7 @@ class SqlStore(SqlReader):
         ]
         last = self._refuse_leaps(facts)
         with self._writing():
-            work = JoinTransaction(now)
+            work = JoinTransaction(now, self._join.next_change())
             known = self._join.put_all(work, facts, removed, said)
             for experience in said:
                 if experience.action_id is not None:
@@ -150,7 +152,7 @@ class SqlStore(SqlReader):
         if not self._join.due(clock, AT_ONCE):
             return ()
         with self._writing():
-            work = JoinTransaction(now)
+            work = JoinTransaction(now, self._join.next_change())
             recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
             self._join.write(work)
         self._join.known.remember(work, {})
@@ -161,6 +163,9 @@ class SqlStore(SqlReader):
             return PruneResult()
         with self._writing():
             pruned = self._pruner.remove(keep, now)
+            if pruned.acts:
+                self._join.known.changes = self._join.next_change()
+                self._file.set_meta("changes", self._join.known.changes)
         self._join.known.drop(pruned.actions)
         self._pruner.committed(pruned)
         return pruned

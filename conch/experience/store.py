@@ -1,8 +1,8 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader` and `BackfillReader`. A caller names the narrowest protocol that it needs. The contract suite
-(tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader` and `SampleReader`. A caller names the narrowest protocol that it needs. The
+contract suite (tests/store/contract) runs against each back end.
 
 What holds of every method:
 
@@ -34,6 +34,7 @@ from conch.experience.models import (
     RecordedScore,
     Removal,
     RetentionLimits,
+    SampleChanges,
     ScoredSince,
     ScorerVersion,
     StreamLoss,
@@ -302,6 +303,30 @@ class BackfillReader(Protocol):
         ...
 
 
+class SampleReader(Protocol):
+    """What sampling needs: the columns that it draws by, what changed in them, and the experiences that were drawn.
+
+    Each transaction that records, revises, moves or removes experiences has a number, which rises: the store's changes.
+    """
+
+    def changes(self) -> int:
+        """The number of the last change; 0 before the first. Costs some µs: it is asked before each draw."""
+        ...
+
+    def newest(self, agent: str | None, size: int) -> SampleChanges:
+        """The last `size` experiences by `seq`, of one agent or of all (None)."""
+        ...
+
+    def since(self, change: int) -> SampleChanges:
+        """The experiences, of all agents, that were recorded, revised or moved after that change and are still
+        there."""
+        ...
+
+    def experiences(self, acts: Sequence[int]) -> list[ExperienceRecorded | None]:
+        """The experiences of these acts, by their numbers, in the order asked; None for one that was removed."""
+        ...
+
+
 class ExperienceReader(Protocol):
     """A store opened for reading, in parts that share one connection.
 
@@ -331,6 +356,11 @@ class ExperienceReader(Protocol):
     @property
     def backfill(self) -> BackfillReader:
         """Acts to score, and scores by scorer."""
+        ...
+
+    @property
+    def sampling(self) -> SampleReader:
+        """Columns to draw samples by."""
         ...
 
     def position(self) -> int:

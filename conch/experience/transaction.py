@@ -44,6 +44,8 @@ class JoinTransaction:
     """What is done in one transaction, and what is to be written at its end."""
 
     now: datetime
+    change: int
+    """The number that experiences which it writes have as their last change."""
     numbers: dict[str, int] = field(default_factory=dict)
     """Of the actions that it speaks of, by their ids."""
     begun: set[str] = field(default_factory=set)
@@ -155,7 +157,7 @@ class JoinTransaction:
         verdict: ExperienceVerdict,
         recorded: datetime,
     ) -> None:
-        figures = (verdict.total, verdict.coverage, verdict.complete, case.verdict)
+        figures = (verdict.total, verdict.coverage, verdict.complete, self.change, case.verdict)
         known = (case.revision, recorded.isoformat(), least_satisfied(context.needs_before), *figures)
         self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *_act_columns(act), *known))
 
@@ -169,7 +171,7 @@ class JoinTransaction:
     def moved(self) -> list[Row]:
         """The new places of acts whose experience may stand at the old one."""
         return [
-            (case.seq, case.act.agent, case.act.cycle, *_act_columns(case.act), case.number)
+            (case.seq, case.act.agent, case.act.cycle, *_act_columns(case.act), self.change, case.number)
             for case in self.placed
             if case.act is not None and case.revision
         ]

@@ -72,10 +72,10 @@ _EXPERIENCE: Final = InsertStatement(
     "experiences",
     (
         *("act", "seq", "agent", "cycle", "outcome", "kind", "tool", "skill", "valid", "acted"),
-        *("revision", "recorded", "need", "total", "coverage", "complete", "verdict"),
+        *("revision", "recorded", "need", "total", "coverage", "complete", "changed", "verdict"),
     ),
     ("act",),
-    ("revision", "recorded", "need", "total", "coverage", "complete", "verdict"),
+    ("revision", "recorded", "need", "total", "coverage", "complete", "changed", "verdict"),
     packs=True,
 )
 _SAY: Final = InsertStatement("outbox", ("id", "body"), ("id",), ("body",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from conch.config import load
 from conch.errors import HomeError, UsageError
@@ -13,6 +13,9 @@ from conch.experience import ExperienceReader, ScoredSince, SqliteReader, store_
 from conch.home import Home
 from conch.library.rows import Row, cycle_row, goal_rows, mark_row, score_rows
 from conch_schemas import ExperienceRecorded
+
+if TYPE_CHECKING:
+    from conch.experience.sample import ExperienceSampler, PriorityRule, SampleLimiter
 
 
 def open(home: Path | str | None = None) -> HomeReader:  # public as `conch.open`, like `gzip.open`
@@ -40,7 +43,8 @@ def open(home: Path | str | None = None) -> HomeReader:  # public as `conch.open
         raise HomeError(f"{where.path} is no home: conch init or conch run makes one, or name another directory")
     where.refuse_newer()
     settings = load(None, where, {})
-    return HomeReader(where.path, SqliteReader(store_path(settings.store.url, where.path)))
+    reader = SqliteReader(store_path(settings.store.url, where.path))
+    return HomeReader(where.path, reader, sampled=settings.training.experience_buffer_size)
 
 
 class HomeReader:
@@ -67,10 +71,11 @@ class HomeReader:
     ```
     """
 
-    def __init__(self, path: Path, store: ExperienceReader) -> None:
+    def __init__(self, path: Path, store: ExperienceReader, *, sampled: int) -> None:
         self.path = path
         """The home's directory."""
         self._store = store
+        self._sampled = sampled
 
     def __enter__(self) -> Self:
         return self
@@ -143,6 +148,48 @@ class HomeReader:
         self._refuse_unknown(agent)
         names = self.agents if agent is None else (agent,)
         return (mark_row(mark) for name in names for mark in self._store.chain.marks(name))
+
+    def sampler(
+        self,
+        agent: str | None = None,
+        *,
+        size: int | None = None,
+        seed: int = 0,
+        priority: PriorityRule | None = None,
+        limiter: SampleLimiter | None = None,
+    ) -> ExperienceSampler:
+        """Draws batches of experiences for training: uniform, the newest, by priority, balanced; see
+        `conch.experience.sample`.
+
+        `agent`: its name; None: all agents. `size`: newest experiences that are drawn from; None: the setting
+        `training.experience_buffer_size`, 10,000 by default. The same rows and the same seed give the same draws. What
+        is recorded, revised and removed meanwhile is taken in before each draw. Use it in one thread, while the home is
+        open.
+
+        Raises UsageError for an agent that has not acted and for a size below 1.
+
+        ```python
+        import conch
+
+        async with conch.MemoryBus() as bus, conch.running(bus, mind=["DO_NOTHING: rest"]) as run:
+            await run.finished()
+            with conch.open(run.home) as home:
+                batch = home.sampler(seed=1).prioritised(256)
+                assert set(batch.cycles.tolist()) == {0}
+                assert batch.weights.max() == 1.0
+        ```
+        """
+        from conch.experience.sample import ExperienceSampler  # only here: numpy takes a tenth of a second
+
+        self._refuse_unknown(agent)
+        return ExperienceSampler(
+            self._store.sampling,
+            agent=agent,
+            size=self._sampled if size is None else size,
+            seed=seed,
+            priority=priority,
+            limiter=limiter,
+        )
 
     def _refuse_unknown(self, agent: str | None) -> None:
         if agent is not None and agent not in (there := self.agents):

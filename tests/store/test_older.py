@@ -33,6 +33,10 @@ def store_of(tmp_path: Path, facts: Facts, shared_events: Apply) -> Callable[[in
         with SqliteStore(path) as store:
             shared_events(store, facts.weights(), *facts.cycle(1))
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            if schema < 6:
+                db.execute("DROP INDEX experiences_by_change")
+                db.execute("ALTER TABLE experiences DROP COLUMN changed")
+                db.execute("DELETE FROM meta WHERE name = 'changes'")
             db.execute(f"PRAGMA user_version = {schema}")
         return path
 
@@ -90,6 +94,26 @@ def test_a_store_of_plain_rows_is_read_and_goes_on(
             False,
         ]
         assert db.execute("SELECT body FROM acts ORDER BY cycle LIMIT 1").fetchall() == plain
+
+
+@pytest.mark.parametrize("schema", range(OPENED_SINCE, SCHEMA_VERSION))
+def test_an_older_file_gets_its_new_columns_when_it_is_written_and_no_row_changes(
+    schema: int, store_of: Callable[[int], Path]
+) -> None:
+    """The tables are those of a new file then; a second opening adds nothing."""
+    path = store_of(schema)
+    with SqliteReader(path) as reader:
+        before = reader.cycles.last(None, 9)
+    for _ in range(2):
+        with SqliteStore(path) as store:
+            assert store.cycles.last(None, 9) == before
+
+    new = path.with_name("new.db")
+    SqliteStore(new).close()
+    columns = "SELECT name, type FROM pragma_table_info('experiences') ORDER BY name"
+    with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(new)) as made:
+        assert old.execute(columns).fetchall() == made.execute(columns).fetchall()
+        assert old.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, SqliteReader])

@@ -10,7 +10,6 @@ from conch.config.model.curiosity import DriveWeights, Share
 from conch.config.model.section import WEIGHT_TOLERANCE, SettingsSection
 
 WAITING_KEYS = (
-    "training.experience_buffer_size",
     "training.min_experiences_for_training",
     "training.lora.r",
     "training.lora.alpha",
@@ -19,7 +18,7 @@ WAITING_KEYS = (
     "training.batch_size",
     "training.gradient_accumulation",
 )
-"""Keys of the trainer and of its sampling, which do not exist yet: they are kept, shown, and have no effect."""
+"""Keys of the trainer, which does not exist yet: they are kept, shown, and have no effect."""
 
 
 class RewardWeightSettings(SettingsSection):
@@ -89,7 +88,7 @@ class TrainingSettings(SettingsSection):
     intrinsic_motivation: IntrinsicMotivationSettings = IntrinsicMotivationSettings()
     """Weights of the drives in their mix."""
     experience_buffer_size: Annotated[int, Field(ge=1)] = 10_000
-    """Newest experiences that are sampled from. It waits: nothing samples yet."""
+    """Newest experiences that `conch.open(home).sampler()` draws from."""
     min_experiences_for_training: Annotated[int, Field(ge=1)] = 50
     """Least new experiences for a training. It waits: there is no trainer yet."""
     lora: LoraSettings = LoraSettings()

@@ -12,8 +12,8 @@ from conch.experience.postgres.schema import conflict_key
 from conch.experience.write_batch import InsertStatement, Row
 
 _UNPACKED: Final = re.compile(r"\bunpacked\(([a-z_.]+)\)")
-_HINT: Final = re.compile(r"\+(?=[a-z])")
-"""A `+` before a column keeps SQLite's planner from its index; PostgreSQL has no such sign for text."""
+_HINT: Final = re.compile(r"\+(?=[a-z])|\bINDEXED BY \w+")
+"""What keeps SQLite's planner from an index, or to one; PostgreSQL knows neither."""
 _CONFLICT: Final = re.compile(r"INSERT INTO (\w+)|ON CONFLICT \(([^)]*)\)")
 _VALUE: Final = re.compile(r"'[^']*'|packed\(\?\)|packed\(:([a-z_]+)\)|\?|(?<![:\w]):([a-z_]+)")
 _ESCAPE: Final = "\U0010fffd"

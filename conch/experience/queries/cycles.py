@@ -178,6 +178,11 @@ class SqlCycles:
         with self._file.intact():
             return _prompt(row[0]) if row else ()
 
+    def by_number(self, act: int) -> ExperienceRecorded | None:
+        """The experience of an act, by the act's number in this store; None where there is none."""
+        row = self._file.row(_OF_ACT, act)
+        return None if row is None else self._experience(row)
+
     def cycle_of(self, action_id: str) -> int | None:
         row = self._file.row(_CYCLE, action_id)
         return None if row is None else int(row[0])

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from conch.errors import NoStoreError, StoreError
 from conch.experience import packing
-from conch.experience.schema import MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
+from conch.experience.schema import ADDITIONS, MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
 from conch.experience.write_batch import InsertStatement, Row
 
 T = TypeVar("T")
@@ -255,14 +255,19 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
 
 
 def _create(connection: SqliteConnection) -> None:
-    """Make the tables in an empty file: all or none, a kill in between leaves the file empty. Twice is once. A file of
-    the schema before gets the present one's number: it differs in its rows alone, of which the old ones stay."""
+    """Make the tables in an empty file: all or none, a kill in between leaves the file empty. Twice is once.
+
+    A file of an earlier schema gets what that lacks and the present one's number; its rows stay."""
     with connection.transaction(writes=True):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             for table in TABLES:
                 connection.execute(table)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        else:
+            for schema in range(version + 1, SCHEMA_VERSION + 1):
+                for addition in ADDITIONS.get(schema, ()):
+                    connection.execute(addition)
         if version < SCHEMA_VERSION:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 

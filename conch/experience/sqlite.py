@@ -19,6 +19,7 @@ from conch.experience.queries.backfill import SqliteBackfill
 from conch.experience.queries.chain import SqliteChain
 from conch.experience.queries.charts import SqliteCharts
 from conch.experience.queries.cycles import SqliteCycles, agents_that_acted
+from conch.experience.queries.examples import SqliteExamples
 from conch.experience.queries.retention import SqliteRetention
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
@@ -60,6 +61,7 @@ class SqliteReader:
         self.chain = SqliteChain(file)
         self.retention = SqliteRetention(file)
         self.backfill = SqliteBackfill(file)
+        self.examples = SqliteExamples(file)
 
     def __enter__(self) -> Self:
         return self

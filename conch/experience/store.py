@@ -1,8 +1,8 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader` and `BackfillReader`. A caller names the narrowest protocol that it needs. The contract suite
-(tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader` and `ExampleReader`. A caller names the narrowest protocol that it needs. The
+contract suite (tests/store/contract) runs against each back end.
 
 What holds of every method:
 
@@ -40,6 +40,7 @@ from conch.experience.models import (
     UnscoredActs,
 )
 from conch.experience.queries.bodies import ShownCheck
+from conch.experience.queries.examples import Example, ExampleMark
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -302,6 +303,22 @@ class BackfillReader(Protocol):
         ...
 
 
+class ExampleReader(Protocol):
+    """Experiences of all agents as training reads them, in the order of `seq`."""
+
+    def walk(self) -> Iterator[Example]:
+        """Every experience, read in pages: memory is bounded and the writer not blocked."""
+        ...
+
+    def marks(self) -> Iterator[ExampleMark]:
+        """Every experience without its words, in some 10 µs each; read in pages."""
+        ...
+
+    def numbered(self, numbers: Sequence[int]) -> list[Example]:
+        """The experiences of these acts, in this order; one that is not stored is left out."""
+        ...
+
+
 class ExperienceReader(Protocol):
     """A store opened for reading, in parts that share one connection.
 
@@ -331,6 +348,11 @@ class ExperienceReader(Protocol):
     @property
     def backfill(self) -> BackfillReader:
         """Acts to score, and scores by scorer."""
+        ...
+
+    @property
+    def examples(self) -> ExampleReader:
+        """Experiences as training reads them."""
         ...
 
     def position(self) -> int:

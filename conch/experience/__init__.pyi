@@ -27,6 +27,10 @@ from .postgres import PostgresStore as PostgresStore
 from .queries.bodies import ShownCheck as ShownCheck
 from .queries.bodies import ShownLine as ShownLine
 from .queries.bodies import ShownScore as ShownScore
+from .queries.examples import Example as Example
+from .queries.examples import ExampleDecoding as ExampleDecoding
+from .queries.examples import ExampleMark as ExampleMark
+from .queries.examples import ExampleMessage as ExampleMessage
 from .sqlite import MemoryStore as MemoryStore
 from .sqlite import SqliteReader as SqliteReader
 from .sqlite import SqliteStore as SqliteStore
@@ -35,6 +39,7 @@ from .store import BackfillReader as BackfillReader
 from .store import ChainReader as ChainReader
 from .store import ChartReader as ChartReader
 from .store import CycleReader as CycleReader
+from .store import ExampleReader as ExampleReader
 from .store import ExperienceReader as ExperienceReader
 from .store import ExperienceStore as ExperienceStore
 from .store import ExperienceWriter as ExperienceWriter

@@ -7,7 +7,9 @@ from typing import Final
 SCHEMA_VERSION: Final = 6
 OPENED_SINCE: Final = 4
 """The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
-from before stay as they are. In 6 experiences have the column `changed`, which a writer adds to an older file."""
+from before stay as they are. In 6 experiences have the column `changed`, which a writer adds to an older file, and
+`contexts` also holds corrections of answers (kind `correction:` and the place) and, under the act 0, system prompts
+(kind `policy:` and the digest of the policy)."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
 """The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 

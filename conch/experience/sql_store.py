@@ -17,6 +17,7 @@ from conch.experience.queries.backfill import SqlBackfill
 from conch.experience.queries.chain import SqlChain
 from conch.experience.queries.charts import SqlCharts
 from conch.experience.queries.cycles import SqlCycles, agents_that_acted
+from conch.experience.queries.examples import SqlExamples
 from conch.experience.queries.retention import SqlRetention
 from conch.experience.queries.sampling import SqlSampling
 from conch.experience.store import FACTS
@@ -54,6 +55,7 @@ class SqlReader:
         self.retention = SqlRetention(file)
         self.backfill = SqlBackfill(file)
         self.sampling = SqlSampling(file, self.cycles)
+        self.examples = SqlExamples(file)
 
     def __enter__(self) -> Self:
         return self

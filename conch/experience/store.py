@@ -1,8 +1,8 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader`, `BackfillReader` and `SampleReader`. A caller names the narrowest protocol that it needs. The
-contract suite (tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader`, `SampleReader` and `ExampleReader`. A caller names the narrowest protocol that it
+needs. The contract suite (tests/store/contract) runs against each back end.
 
 What holds of every method:
 
@@ -41,9 +41,11 @@ from conch.experience.models import (
     UnscoredActs,
 )
 from conch.experience.queries.bodies import ShownCheck
+from conch.experience.queries.examples import Example, ExampleMark
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
+    AnswerRated,
     CycleReflected,
     Event,
     ExperienceRecorded,
@@ -51,6 +53,7 @@ from conch_schemas import (
     MarkWitnessed,
     NeedsChanged,
     NoveltyMeasured,
+    PolicySet,
     PromptMessage,
     RewardAssigned,
     ThoughtFormed,
@@ -72,6 +75,8 @@ FACTS: tuple[type[Event], ...] = (
     NoveltyMeasured,
     WeightsSet,
     MarkWitnessed,
+    PolicySet,
+    AnswerRated,
 )
 """The events that the store keeps; `apply` passes over any other."""
 
@@ -327,6 +332,30 @@ class SampleReader(Protocol):
         ...
 
 
+class ExampleReader(Protocol):
+    """Experiences of all agents as training reads them, in the order of `seq`."""
+
+    def walk(self) -> Iterator[Example]:
+        """Every experience, read in pages: memory is bounded and the writer not blocked."""
+        ...
+
+    def marks(self) -> Iterator[ExampleMark]:
+        """Every experience without its words, in some 10 µs each; read in pages."""
+        ...
+
+    def numbered(self, numbers: Sequence[int]) -> list[Example]:
+        """The experiences of these acts, in this order; one that is not stored is left out."""
+        ...
+
+    def systems(self) -> dict[str, str]:
+        """Digest of each policy that was set -> its system prompt."""
+        ...
+
+    def corrections(self) -> dict[str, str]:
+        """Action id of each answer that people corrected -> the last corrected answer."""
+        ...
+
+
 class ExperienceReader(Protocol):
     """A store opened for reading, in parts that share one connection.
 
@@ -361,6 +390,11 @@ class ExperienceReader(Protocol):
     @property
     def sampling(self) -> SampleReader:
         """Columns to draw samples by."""
+        ...
+
+    @property
+    def examples(self) -> ExampleReader:
+        """Experiences as training reads them."""
         ...
 
     def position(self) -> int:

@@ -1,5 +1,6 @@
 """Rules: how one is declared and described, how its answer is read, and how several make one reward."""
 
+from .advantages import POSITIVE as POSITIVE
 from .advantages import SPREAD as SPREAD
 from .advantages import GroupAdvantages as GroupAdvantages
 from .advantages import compute_advantages as compute_advantages

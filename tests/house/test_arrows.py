@@ -54,7 +54,7 @@ FLOORS = [
         "values",
         "workspace",
     },
-    {"consumer", "cycle", "metrics", "integrations", "report", "requests", "trl", "verifiers", "views"},
+    {"consumer", "cycle", "data", "metrics", "integrations", "report", "requests", "trl", "verifiers", "views"},
     {"cli"},
     {"library", "testing"},
 ]

@@ -56,6 +56,7 @@ _OWN: Final = (
     "CREATE TRIGGER acts_removed AFTER DELETE ON acts FOR EACH ROW EXECUTE FUNCTION count_removed()",
     # What belongs to no action has the act 0, and no partition of acts.
     "CREATE TABLE needs_outside PARTITION OF needs FOR VALUES FROM (0) TO (1)",
+    "CREATE TABLE contexts_outside PARTITION OF contexts FOR VALUES FROM (0) TO (1)",
 )
 
 

@@ -1,0 +1,193 @@
+"""Rows of one act each: prompt-completion for SFT, labels for KTO, prompts for GRPO, and tables of cycles. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from conch.data.row import Format, LeftOut, Row, make_row
+from conch.data.selection import Selection
+from conch.data.survey import Survey
+from conch.experience import Example, ExampleDecoding
+
+Redact = Callable[[str], str]
+"""A text without what must not leave the home: secrets, personal data, lone surrogates."""
+UNDECODED: Final = ExampleDecoding()
+EVEN: Final = 1e-9
+"""Advantages up to this are rounding."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What the rows of an export are made with."""
+
+    selection: Selection
+    survey: Survey
+    redact: Redact
+    systems: Mapping[str, str]
+    """Digest of a policy -> its system prompt."""
+
+    def prompt(self, example: Example) -> list[JsonValue]:
+        """The messages that the model was given, the system prompt first where the policy has one."""
+        system = self.systems.get(example.act.policy or "", "")
+        said = [("system", system)] if system else []
+        said += [(message.role, message.content) for message in example.messages]
+        return [{"role": role, "content": self.redact(content)} for role, content in said]
+
+    def reply(self, text: str) -> list[JsonValue]:
+        """A reply of the model as the messages of a completion."""
+        return [{"role": "assistant", "content": self.redact(text)}]
+
+    def lineage(self, example: Example) -> dict[str, Any]:
+        """The lineage of a row that was made of one act."""
+        decoding = decoding_of(example)
+        return {
+            "agent": example.act.agent,
+            "action_ids": (example.act.action_id,),
+            "state_key": decoding.state_key,
+            "prompt_hash": decoding.prompt_sha256,
+            "policy": example.act.policy,
+            "weights": example.verdict.weights,
+            "revision": example.revision,
+            "reward": example.verdict.total,
+            "skill": example.act.data.action.skill,
+            "status": example.act.data.outcome.status,
+            "split": self.survey.split(decoding.state_key),
+        }
+
+
+def decoding_of(example: Example) -> ExampleDecoding:
+    """How the reply of an act was decoded; empty fields where that was not recorded."""
+    return example.act.data.decoding or UNDECODED
+
+
+def outside(example: Example, selection: Selection) -> str | None:
+    """The bound of agent, policy or time that an act is outside of; None: it is inside of all."""
+    if selection.agent is not None and example.act.agent != selection.agent:
+        return "another agent"
+    if selection.policy is not None and not (example.act.policy or "").startswith(selection.policy):
+        return "another policy"
+    if selection.since is not None and example.acted < selection.since.timestamp():
+        return "before the time asked for"
+    if selection.until is not None and example.acted >= selection.until.timestamp():
+        return "after the time asked for"
+    return None
+
+
+def unfit(example: Example, selection: Selection) -> str | None:
+    """Why an act is of no use to any trainer; None where it is of use."""
+    data = example.act.data
+    if reason := outside(example, selection):
+        return reason
+    if not example.messages:
+        return "prompt not recorded"
+    if not decoding_of(example).state_key:
+        return "state not recorded"
+    if data.raw_length > len(data.raw):
+        return "reply shortened"
+    if data.outcome.status == "unknown":
+        return "outcome unknown"
+    if example.verdict.coverage < selection.coverage:
+        return "coverage too low"
+    return None
+
+
+def relative_reward(example: Example) -> float:
+    """The total over the share of the weight that was scored (ruling 16 of REWARDS.md 14): an act to which only a part
+    of the rules applied can be positive. 0 where no weight was scored."""
+    share = sum(score.weight for score in example.verdict.scores if score.status == "scored")
+    return example.verdict.total / share if share > 0 else 0.0
+
+
+def sft_row(example: Example, workshop: Workshop) -> Row | LeftOut:
+    """A prompt and the reply to it: valid replies with a positive reward."""
+    data = example.act.data
+    if reason := unfit(example, workshop.selection):
+        return _left(example, reason)
+    if not data.action.valid:
+        return _left(example, "invalid reply")
+    if data.outcome.status == "blocked":
+        return _left(example, "blocked")
+    if relative_reward(example) < workshop.selection.positive:
+        return _left(example, "reward below the threshold")
+    columns = {"prompt": workshop.prompt(example), "completion": workshop.reply(data.raw)}
+    return make_row("sft", columns, **workshop.lineage(example))
+
+
+def kto_row(example: Example, workshop: Workshop) -> Row | LeftOut:
+    """A prompt, a reply and whether it was better than the others in its state. Invalid replies stay, as negatives."""
+    if reason := unfit(example, workshop.selection):
+        return _left(example, reason)
+    total = example.verdict.total
+    advantage = workshop.survey.advantage(example.act.agent, decoding_of(example).state_key, total)
+    if advantage is None:
+        return _left(example, "no other act to compare with")
+    if abs(advantage) <= EVEN:
+        return _left(example, "as good as its state's mean")
+    label = advantage > 0
+    if label and (not example.act.data.action.valid or example.act.data.outcome.status == "blocked"):
+        return _left(example, "invalid or blocked, and above its state's mean")
+    columns: dict[str, JsonValue] = {
+        "prompt": workshop.prompt(example),
+        "completion": workshop.reply(example.act.data.raw),
+        "label": label,
+    }
+    return make_row("kto", columns, **workshop.lineage(example), margin=advantage)
+
+
+def grpo_row(example: Example, workshop: Workshop) -> Row | LeftOut:
+    """A prompt, whatever was replied to it."""
+    reason = unfit(example, workshop.selection)
+    if reason not in (None, "reply shortened", "outcome unknown", "coverage too low"):
+        return _left(example, reason or "")
+    return make_row("grpo", {"prompt": workshop.prompt(example)}, **workshop.lineage(example))
+
+
+def cycle_row(example: Example, workshop: Workshop) -> Row | LeftOut:
+    """A cycle as a flat table has it, whatever it is worth. Scores of held-out rules are left out of it."""
+    if reason := outside(example, workshop.selection):
+        return _left(example, reason)
+    data, verdict, decoding = example.act.data, example.verdict, decoding_of(example)
+    scores: list[JsonValue] = [
+        {"component": one.component, "value": one.value, "weight": one.weight, "status": one.status}
+        for one in verdict.scores
+        if one.role != "held_out"
+    ]
+    columns: dict[str, JsonValue] = {
+        "cycle": example.act.cycle,
+        "step": data.step,
+        "seq": example.seq,
+        "acted": example.acted,
+        "kind": data.action.kind,
+        "tool": data.action.tool,
+        "valid": data.action.valid,
+        "reply": workshop.redact(data.raw),
+        "thought": workshop.redact(data.thought),
+        "coverage": verdict.coverage,
+        "complete": verdict.complete,
+        "scores": scores,
+        "needs": [{"need": need, "satisfaction": value} for need, value in sorted(data.needs.items())],
+        "model": data.model,
+        "engine": decoding.engine,
+        "constraint": decoding.constraint,
+        "propensity": decoding.propensity,
+        "episode": data.episode,
+        "terminal": data.terminal,
+    }
+    return make_row("cycles", columns, **workshop.lineage(example))
+
+
+def _left(example: Example, reason: str) -> LeftOut:
+    return LeftOut(reason, (example.act.action_id,))
+
+
+ROWS: Final[Mapping[Format, Callable[[Example, Workshop], Row | LeftOut]]] = {
+    "sft": sft_row,
+    "kto": kto_row,
+    "grpo": grpo_row,
+    "cycles": cycle_row,
+}
+"""The formats of one act a row."""

@@ -1,0 +1,113 @@
+"""A row of a data set, and what stands for an act or a pair that is left out of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+from pydantic import JsonValue
+
+Format = Literal["sft", "dpo", "kto", "grpo", "reward", "cycles", "minari"]
+"""Columns by the reader: TRL's trainers (SFT, DPO, KTO, GRPO, reward models), tables of cycles, Minari's episodes."""
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+PAIRED: Final = frozenset(("dpo", "reward"))
+"""Formats whose rows are pairs of a chosen and a rejected reply."""
+Origin = Literal["acted", "repaired", "corrected", "synthetic", "fork"]
+"""Where the reply of a row comes from: the agent's own act; an invalid reply of which the valid call was kept; a
+person's correction; the registry of tools; a fork of a cycle."""
+Tier = Literal["A", "B", "C", "D"]
+"""Kind of a pair: A the same prompt, B a fork, C a repaired invalid reply, D the same state key."""
+Split = Literal["train", "eval"]
+
+_canonical: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a data set. Made by `make_row`; `conch.data.rows_of` yields those of a store."""
+
+    row_id: str
+    """SHA-256, hexadecimal, over the canonical JSON of the format, the columns and the lineage without the split. A row
+    of which any of these differs is another row: what was decided of the one does not hold of the other."""
+    format: Format
+    columns: Mapping[str, JsonValue]
+    """The columns of the format, in its reader's names."""
+    agent: str
+    action_ids: tuple[str, ...]
+    """The acts that it was made of: one; of a pair the chosen, then the rejected one; of an episode each; of a
+    synthetic row none."""
+    state_key: str
+    """As `Decoding.state_key`; empty for a row that belongs to no state."""
+    prompt_hash: str
+    """As `Decoding.prompt_sha256`, of the recorded prompt; empty where there is none."""
+    policy: str | None = None
+    """Digest of the policy that acted."""
+    weights: str = ""
+    """Version of the weight set of `reward`."""
+    revision: int = 0
+    """Revision of the experience at the time of the export; 0: no experience."""
+    reward: float | None = None
+    """Total of the act; of a pair that of the chosen one."""
+    margin: float | None = None
+    """Chosen minus rejected total of a pair; for KTO the advantage over the state's mean."""
+    skill: str = ""
+    """Tool and operation of the reply, as `Action.skill`; of a pair those of the chosen one."""
+    status: str = ""
+    """Outcome of the act; of a pair that of the chosen one. Empty for a reply that was not run."""
+    origin: Origin = "acted"
+    tier: Tier | None = None
+    """None for a row that is no pair."""
+    split: Split = "train"
+    weight: float = 1.0
+    """Weight of the row in a loss, above 0."""
+
+    def lineage(self) -> dict[str, Any]:
+        """The columns of LINEAGE with their values."""
+        names = LINEAGE if self.format in PAIRED else LINEAGE[:-1]
+        return {name: getattr(self, name) for name in names}
+
+    def document(self) -> dict[str, Any]:
+        """The row as one flat JSON object: the columns of its format, then the lineage."""
+        return {**self.columns, "row_id": self.row_id, **self.lineage(), "split": self.split}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An act or a pair that was looked at and is no row."""
+
+    reason: str
+    """Why, in a few words: a key of `left_out` in the manifest."""
+    action_ids: tuple[str, ...] = ()
+
+
+LINEAGE: Final = (
+    "action_ids",
+    "state_key",
+    "prompt_hash",
+    "agent",
+    "policy",
+    "weights",
+    "revision",
+    "reward",
+    "margin",
+    "skill",
+    "status",
+    "origin",
+    "weight",
+    "tier",
+)
+"""Columns of all formats that lead back to the acts, beside `row_id` and `split`; `tier` is there for pairs alone."""
+
+
+def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Any) -> Row:
+    """The row of these columns and further fields of `Row`, with its id."""
+    bare = Row("", format, columns, **lineage)
+    return replace(bare, row_id=row_digest(format, columns, bare.lineage()))
+
+
+def row_digest(format: str, columns: Mapping[str, Any], lineage: Mapping[str, Any]) -> str:
+    """The `row_id` of a row with these columns and this lineage."""
+    return hashlib.sha256(_canonical({"format": format, "columns": columns, "lineage": lineage})).hexdigest()

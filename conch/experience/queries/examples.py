@@ -1,0 +1,191 @@
+"""Experiences as training reads them: a few fields of the stored bodies, decoded without validating the whole fact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from conch.experience.opened import OpenStore
+from conch.experience.queries.bodies import ShownAction
+
+
+class ExampleDecoding(msgspec.Struct, frozen=True, gc=False):
+    """What of `Decoding` training goes by."""
+
+    state_key: str = ""
+    prompt_sha256: str = ""
+    constraint: str = "free"
+    propensity: float | None = None
+    engine: str = ""
+
+
+class ExampleOutcome(msgspec.Struct, frozen=True, gc=False):
+    """The status of an outcome."""
+
+    status: str
+
+
+class ExampleScore(msgspec.Struct, frozen=True, gc=False):
+    """A component of a verdict, without its words."""
+
+    component: str
+    value: float | None
+    weight: float
+    status: str
+    role: str = "paid"
+
+
+class ExampleVerdict(msgspec.Struct, frozen=True):
+    """What an act is worth."""
+
+    scores: tuple[ExampleScore, ...]
+    total: float
+    coverage: float
+    complete: bool
+    weights: str
+
+
+class ExampleMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message of a prompt."""
+
+    role: str
+    content: str
+
+
+class ExampleData(msgspec.Struct, frozen=True):
+    """What of `ActionTaken` training goes by."""
+
+    action: ShownAction
+    raw: str
+    raw_length: int
+    outcome: ExampleOutcome
+    needs: dict[str, float]
+    model: str
+    tools: tuple[str, ...] = ()
+    thought: str = ""
+    step: int = 0
+    episode: str | None = None
+    terminal: bool = False
+    decoding: ExampleDecoding | None = None
+
+
+class ExampleAct(msgspec.Struct, frozen=True):
+    """An act: its envelope and its data."""
+
+    action_id: str = msgspec.field(name="actionid")
+    agent: str
+    cycle: int
+    data: ExampleData
+    policy: str | None = None
+
+
+class Example(msgspec.Struct, frozen=True):
+    """An experience as of its latest revision, as far as training goes by it."""
+
+    act: ExampleAct
+    verdict: ExampleVerdict
+    revision: int
+    seq: int
+    acted: float
+    """Seconds since the epoch."""
+    messages: tuple[ExampleMessage, ...]
+    """The prompt without its system prompt; empty where it is not known."""
+    number: int
+    """The act's number in this store: what `ExampleReader.numbered` takes."""
+
+
+class ExampleMark(msgspec.Struct, frozen=True, gc=False):
+    """Where an experience belongs, without its words."""
+
+    number: int
+    agent: str
+    acted: float
+    total: float
+    state_key: str
+    prompt_hash: str
+
+
+class _MarkedDecoding(msgspec.Struct, frozen=True, gc=False):
+    state_key: str = ""
+    prompt_sha256: str = ""
+
+
+class _MarkedData(msgspec.Struct, frozen=True, gc=False):
+    decoding: _MarkedDecoding | None = None
+
+
+class _MarkedAct(msgspec.Struct, frozen=True, gc=False):
+    data: _MarkedData
+
+
+_UNMARKED: Final = _MarkedDecoding()
+_act: Final = msgspec.json.Decoder(ExampleAct).decode
+_marked: Final = msgspec.json.Decoder(_MarkedAct).decode
+_verdict: Final = msgspec.json.Decoder(ExampleVerdict).decode
+_messages: Final = msgspec.json.Decoder(tuple[ExampleMessage, ...]).decode
+_EXAMPLE: Final = """
+    SELECT e.act, e.seq, e.revision, e.acted, unpacked(e.verdict), unpacked(a.body),
+    (SELECT unpacked(body) FROM contexts c WHERE c.act = e.act AND c.kind = 'messages')
+    FROM experiences e JOIN acts a ON a.act = e.act """
+_NEXT: Final = _EXAMPLE + "WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
+_MARKS: Final = """
+    SELECT e.act, e.seq, e.agent, e.acted, e.total, unpacked(a.body)
+    FROM experiences e JOIN acts a ON a.act = e.act WHERE e.seq > ? ORDER BY e.seq LIMIT ?"""
+_SYSTEMS: Final = """
+    SELECT substr(kind, 8), unpacked(body) FROM contexts
+    WHERE act = 0 AND kind >= 'policy:' AND kind < 'policy;'"""
+_CORRECTIONS: Final = """
+    SELECT a.action_id, unpacked(c.body) FROM contexts c JOIN acts a ON a.act = c.act
+    WHERE (c.act, c.kind) IN (SELECT act, kind FROM contexts WHERE kind >= 'correction:' AND kind < 'correction;')
+    ORDER BY c.kind"""
+"""By the index over the kinds, which is read whole; the bodies are read of the corrections alone."""
+_PAGE: Final = 500
+"""Experiences that are read at one time."""
+
+
+class SqlExamples:
+    """The `ExampleReader` of a store over SQL."""
+
+    def __init__(self, file: OpenStore) -> None:
+        self._file = file
+
+    def walk(self) -> Iterator[Example]:
+        seq = 0
+        while rows := self._file.rows(_NEXT, seq, _PAGE):
+            with self._file.intact():
+                page = [_example(row) for row in rows]
+            yield from page
+            seq = rows[-1][1]
+
+    def marks(self) -> Iterator[ExampleMark]:
+        seq = 0
+        while rows := self._file.rows(_MARKS, seq, _PAGE):
+            with self._file.intact():
+                page = [_mark(row) for row in rows]
+            yield from page
+            seq = rows[-1][1]
+
+    def numbered(self, numbers: Sequence[int]) -> list[Example]:
+        with self._file.snapshot():
+            rows = [self._file.row(_EXAMPLE + "WHERE e.act = ?", number) for number in numbers]
+            return [_example(row) for row in rows if row is not None]
+
+    def systems(self) -> dict[str, str]:
+        return dict(self._file.rows(_SYSTEMS))
+
+    def corrections(self) -> dict[str, str]:
+        return dict(self._file.rows(_CORRECTIONS))
+
+
+def _example(row: Sequence[Any]) -> Example:
+    number, seq, revision, acted, verdict, body, messages = row
+    said = () if messages is None else _messages(messages)
+    return Example(_act(body), _verdict(verdict), revision, seq, acted, said, number)
+
+
+def _mark(row: Sequence[Any]) -> ExampleMark:
+    number, _, agent, acted, total, body = row
+    decoding = _marked(body).data.decoding or _UNMARKED
+    return ExampleMark(number, agent, acted, total, decoding.state_key, decoding.prompt_sha256)

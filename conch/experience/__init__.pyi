@@ -34,4 +34,5 @@ from .store import CycleReader as CycleReader
 from .store import ExperienceReader as ExperienceReader
 from .store import ExperienceStore as ExperienceStore
 from .store import ExperienceWriter as ExperienceWriter
+from .store import ForkReader as ForkReader
 from .store import RetentionReader as RetentionReader

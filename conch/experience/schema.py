@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 OPENED_SINCE: Final = 4
 """The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
-from before stay as they are."""
+from before stay as they are. 6 has the table of forks (`ADDED`)."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
 """The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 
@@ -43,6 +43,14 @@ _REMOVAL_TABLES: Final = (
         high REAL NOT NULL, PRIMARY KEY (agent, component, scorer, version)) WITHOUT ROWID""",
 )
 """New in version 4."""
+_FORKS: Final = (
+    # Candidates of forks are no acts: nothing but `queries/forks.py` reads them.
+    """CREATE TABLE IF NOT EXISTS forks (
+        id TEXT PRIMARY KEY, agent TEXT NOT NULL, cycle INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS forks_by_cycle ON forks (agent, cycle, seq)",
+    "CREATE INDEX IF NOT EXISTS forks_by_seq ON forks (seq)",
+)
+"""New in version 6."""
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _ACTIONS,
@@ -78,4 +86,7 @@ TABLES: Final = (
     "CREATE INDEX experiences_by_seq ON experiences (seq)",
     "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
     *_REMOVAL_TABLES,
+    *_FORKS,
 )
+ADDED: Final = {6: _FORKS}
+"""The tables that each version since OPENED_SINCE added: a file of an older one gets them when a writer opens it."""

@@ -1,8 +1,8 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader` and `BackfillReader`. A caller names the narrowest protocol that it needs. The contract suite
-(tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader` and `ForkReader`. A caller names the narrowest protocol that it needs. The contract
+suite (tests/store/contract) runs against each back end.
 
 What holds of every method:
 
@@ -46,6 +46,7 @@ from conch_schemas import (
     CycleReflected,
     Event,
     ExperienceRecorded,
+    ForkScored,
     Mark,
     MarkWitnessed,
     NeedsChanged,
@@ -71,6 +72,7 @@ FACTS: tuple[type[Event], ...] = (
     NoveltyMeasured,
     WeightsSet,
     MarkWitnessed,
+    ForkScored,
 )
 """The events that the store keeps; `apply` passes over any other."""
 
@@ -302,6 +304,18 @@ class BackfillReader(Protocol):
         ...
 
 
+class ForkReader(Protocol):
+    """Candidates of forks, whole. They are in no total and no figure; retention removes them with their cycle."""
+
+    def of_cycle(self, agent: str, cycle: int) -> list[ForkScored]:
+        """The candidates of a cycle's forks, in the order of the stream."""
+        ...
+
+    def walk(self, agent: str | None = None) -> Iterator[ForkScored]:
+        """Every candidate of an agent, or of all agents (None), in the order of the stream, read in pages."""
+        ...
+
+
 class ExperienceReader(Protocol):
     """A store opened for reading, in parts that share one connection.
 
@@ -331,6 +345,11 @@ class ExperienceReader(Protocol):
     @property
     def backfill(self) -> BackfillReader:
         """Acts to score, and scores by scorer."""
+        ...
+
+    @property
+    def forks(self) -> ForkReader:
+        """Candidates of forks."""
         ...
 
     def position(self) -> int:

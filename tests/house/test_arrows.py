@@ -50,11 +50,12 @@ FLOORS = [
         "curiosity",
         "witness",
         "experience",
+        "snapshots",
         "trusted",
         "values",
         "workspace",
     },
-    {"consumer", "cycle", "metrics", "integrations", "requests", "trl", "verifiers", "views"},
+    {"consumer", "cycle", "forks", "metrics", "integrations", "requests", "trl", "verifiers", "views"},
     {"cli"},
     {"library", "testing"},
 ]

@@ -28,7 +28,7 @@ class SnapshotKeeper:
     """Keeps a decision of each cycle, and the workspace as it is then. One for an agent; a call at a time.
 
     The workspace is looked at each time; only files that were changed are read, and contents that are there already are
-    not kept twice. An error of the disk, or a text that cannot be written, is logged, once, and the decision is not kept.
+    not kept twice. An error of the disk, or a text that cannot be written, is logged, once; that decision is not kept.
     """
 
     def __init__(self, folder: Path, workspace: Path, settings: ForkSettings, masker: Masker = NO_SECRETS) -> None:

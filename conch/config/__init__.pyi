@@ -38,6 +38,7 @@ from .model import DiscoverySettings as DiscoverySettings
 from .model import EffectSettings as EffectSettings
 from .model import ExecutionValues as ExecutionValues
 from .model import ExplorationBonusSettings as ExplorationBonusSettings
+from .model import ForkSettings as ForkSettings
 from .model import FormatValues as FormatValues
 from .model import GoalValues as GoalValues
 from .model import HttpToolSettings as HttpToolSettings

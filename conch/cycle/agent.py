@@ -51,6 +51,7 @@ from conch.errors import ModelError
 from conch.log import get_logger
 from conch.memory import REMEMBERED_KINDS
 from conch.minds import MaskedMind, Mind, Prompt, Situation
+from conch.snapshots import GoalThen
 from conch.text import cut
 from conch.tools import CheckResult, ToolContext, ToolPolicy, Workspace
 from conch_schemas import (
@@ -366,6 +367,7 @@ class Agent:
             number, lambda mind, system, situation, limits: decide(mind, system, situation, self._registry, limits)
         )
         reply, message, needs = self._reply(decision), observation.message, dict(observation.situation.needs)
+        await self._keep(decision.prompt, message)
         guard, ruling = self._agent_context.values.guard(decision.action), self._tool_policy.ruling(decision.action)
         if guard is None and ruling.do == "ask":
             limit = timedelta(seconds=self._agent_context.settings.tools.approval_timeout)
@@ -376,6 +378,15 @@ class Agent:
             await self._decide_asked(number, message, needs)
             return
         await self._carry_out(number, reply, guard or ruling.why or None, message, needs)
+
+    async def _keep(self, prompt: Prompt, message: tuple[str, str] | None) -> None:
+        """Keep the decision's prompt with the workspace as it is, for forks, where that is done."""
+        if self._agent_context.snapshots is not None:
+            goals = tuple(
+                GoalThen(goal=one.goal, best=one.best, measure=one.measure, tried=one.tried)
+                for one in self.memory.goals.values()
+            )
+            await self._agent_context.snapshots.keep(prompt, goals, message)
 
     async def _decide_asked(self, number: int, message: tuple[str, str] | None, needs: dict[str, float]) -> None:
         """Wait for a person's decision on the act; then store the intent, under the policy that decided it, and act.
@@ -414,7 +425,7 @@ class Agent:
         """The fields of an event about a decision."""
         reply, raw = decision.completion, cut(decision.completion.text)
         return {
-            "messages": _cut_messages(decision.messages),
+            "messages": _cut_messages(decision.prompt.messages),
             "raw": raw.text,
             "raw_length": raw.length,
             "raw_sha256": raw.sha256,

@@ -15,6 +15,7 @@ from conch.cycle.hosting.questions import OpenQuestion
 from conch.cycle.state.count import CycleCount
 from conch.cycle.state.remembered import MemoryKeeper
 from conch.minds import Mind
+from conch.snapshots import SnapshotKeeper
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values
 from conch.workspace import MaterialScript
@@ -47,6 +48,8 @@ class AgentContext:
     """The counter of its cycles, where it has a home."""
     meter: EffectMeter | None = None
     """Measures what its acts bring about, where it has a home."""
+    snapshots: SnapshotKeeper | None = None
+    """Keeps its decisions, each with the workspace as it was, where that is done."""
     long_memory: MemoryKeeper | None = None
     """What it remembers beyond its last acts, where that is kept."""
     tokens: TokenCounter | None = None

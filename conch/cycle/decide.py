@@ -11,7 +11,7 @@ from conch.cycle.prompts.build import PromptLimits
 from conch.cycle.prompts.counted import counted_prompt
 from conch.minds import Completion, Mind, Prompt, Situation
 from conch.text import well_formed
-from conch_schemas import Action, Decoding, PromptMessage
+from conch_schemas import Action, Decoding
 
 _ENDED = {
     "length": "the reply was cut off at its limit of tokens, mind.max_tokens",
@@ -25,7 +25,7 @@ _ENDED = {
 class DecisionResult:
     """The parsed decision: an intent that has not been run yet."""
 
-    messages: tuple[PromptMessage, ...]
+    prompt: Prompt
     completion: Completion
     action: Action
     decoding: Decoding
@@ -36,9 +36,14 @@ async def decide(
 ) -> DecisionResult:
     """One decision on the situation's thought. Raises ModelError when the mind gives none."""
     prompt = replace(await counted_prompt("decide", system, situation, limits), registry=registry)
+    return await answered(mind, prompt, registry)
+
+
+async def answered(mind: Mind, prompt: Prompt, registry: Registry) -> DecisionResult:
+    """The decision on a prompt that is written. Raises ModelError when the mind gives none."""
     completion = await mind.complete(prompt)
     action = _explained(parse(completion.text, registry), completion)
-    return DecisionResult(prompt.messages, completion, action, _decoding(mind.kind, prompt, completion))
+    return DecisionResult(prompt, completion, action, _decoding(mind.kind, prompt, completion))
 
 
 def _explained(action: Action, completion: Completion) -> Action:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from conch.cycle.state.memory import ActiveGoal
@@ -52,9 +52,10 @@ class GoalBaseline:
     a smaller rise is neutral, and the best stays as it was.
     """
 
-    def __init__(self, rise: float) -> None:
+    def __init__(self, rise: float, measured: Mapping[str, float] | None = None) -> None:
+        """`measured`: measures that are known already, by goal."""
         self._rise = rise
-        self._measured: dict[str, float] = {}
+        self._measured = dict(measured or {})
         """The last measure of each check."""
         self._failed: dict[str, str] = {}
 

@@ -43,5 +43,6 @@ from .store import ExampleReader as ExampleReader
 from .store import ExperienceReader as ExperienceReader
 from .store import ExperienceStore as ExperienceStore
 from .store import ExperienceWriter as ExperienceWriter
+from .store import ForkReader as ForkReader
 from .store import RetentionReader as RetentionReader
 from .store import SampleReader as SampleReader

@@ -87,6 +87,10 @@ class Database(Protocol):
         """Bytes of the store that hold something."""
         ...
 
+    def has_table(self, name: str) -> bool:
+        """Whether the store has this table: a file of an earlier schema may lack one."""
+        ...
+
     def close(self) -> None:
         """Let go of the database. Twice is once."""
         ...
@@ -139,6 +143,11 @@ class OpenStore:
         """Bytes of the store that hold something."""
         with self.reading() as db:
             return db.bytes_used()
+
+    def has_table(self, name: str) -> bool:
+        """Whether the store has this table: a file of an earlier schema may lack one, until a writer opens it."""
+        with self.reading() as db:
+            return db.has_table(name)
 
     def row(self, sql: str, *values: object) -> Any:
         """The first row; None where there is none. Raises StoreError, as `rows` and `named` do."""

@@ -18,6 +18,7 @@ from conch.experience.queries.chain import SqlChain
 from conch.experience.queries.charts import SqlCharts
 from conch.experience.queries.cycles import SqlCycles, agents_that_acted
 from conch.experience.queries.examples import SqlExamples
+from conch.experience.queries.forks import SqlForks, put_forks
 from conch.experience.queries.retention import SqlRetention
 from conch.experience.queries.sampling import SqlSampling
 from conch.experience.store import FACTS
@@ -30,6 +31,7 @@ from conch_schemas import (
     CycleReflected,
     Event,
     ExperienceRecorded,
+    ForkScored,
     MarkWitnessed,
     RewardAssigned,
     ThoughtFormed,
@@ -40,7 +42,15 @@ from conch_schemas import (
 AT_ONCE: Final = 500
 """Experiences that one call of `expire` or `unpublished` returns at most."""
 
-_OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned)
+_OF_AN_ACTION: Final = (
+    ActionTaken,
+    ActionDecided,
+    ThoughtFormed,
+    ThoughtGrounded,
+    CycleReflected,
+    RewardAssigned,
+    ForkScored,
+)
 _KINDS: Final = frozenset(FACTS)
 
 
@@ -56,6 +66,7 @@ class SqlReader:
         self.backfill = SqlBackfill(file)
         self.sampling = SqlSampling(file, self.cycles)
         self.examples = SqlExamples(file)
+        self.forks = SqlForks(file)
 
     def __enter__(self) -> Self:
         return self
@@ -113,15 +124,17 @@ class SqlStore(SqlReader):
         _refuse_unplaceable(facts)
         all_facts, removed = len(facts), self._pruner.removed_actions(facts)
         facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
+        late = all_facts - len(facts)
+        facts, forks = _apart(facts)
         last = self._refuse_leaps(facts)
         with self._writing():
             work = JoinTransaction(now, self._join.next_change())
             self._delete_published(published)
-            known = self._join.put_all(work, facts, removed)
+            known = put_forks(self._file, forks) + self._join.put_all(work, facts, removed)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
             recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
             known += self._join.write(work)
-            self._move_on(upto, late=all_facts - len(facts))
+            self._move_on(upto, late=late)
         self._join.known.remember(work, last)
         self.duplicates += known
         return recorded
@@ -134,10 +147,12 @@ class SqlStore(SqlReader):
         said = [
             event for _, event in events if isinstance(event, ExperienceRecorded) and event.action_id not in removed
         ]
+        late = all_facts - len(facts)
+        facts, forks = _apart(facts)
         last = self._refuse_leaps(facts)
         with self._writing():
             work = JoinTransaction(now, self._join.next_change())
-            known = self._join.put_all(work, facts, removed, said)
+            known = put_forks(self._file, forks) + self._join.put_all(work, facts, removed, said)
             for experience in said:
                 if experience.action_id is not None:
                     work.adopt(work.cases[experience.action_id], experience)
@@ -145,7 +160,7 @@ class SqlStore(SqlReader):
                 if case.act is not None:
                     work.wait(case, case.started)  # `expire` closes it, or lets it wait for its scores
             known += self._join.write(work)
-            self._move_on(upto, late=all_facts - len(facts))
+            self._move_on(upto, late=late)
         self._join.known.remember(work, last)
         self.duplicates += known
 
@@ -232,6 +247,20 @@ class SqlStore(SqlReader):
             raise
 
 
+def _apart(
+    facts: Iterable[tuple[int, Event]],
+) -> tuple[list[tuple[int, Event]], list[tuple[int, ForkScored]]]:
+    """The facts that are joined, and the candidates of forks."""
+    joined: list[tuple[int, Event]] = []
+    forks: list[tuple[int, ForkScored]] = []
+    for seq, event in facts:
+        if isinstance(event, ForkScored):
+            forks.append((seq, event))
+        else:
+            joined.append((seq, event))
+    return joined, forks
+
+
 def _refuse_unplaceable(facts: Iterable[tuple[int, Event]]) -> None:
     """Raises ContractError for a fact that no row can hold."""
     for seq, event in facts:
@@ -239,7 +268,7 @@ def _refuse_unplaceable(facts: Iterable[tuple[int, Event]]) -> None:
         if event.action_id is None and isinstance(event, _OF_AN_ACTION):
             raise ContractError(f"{event.TYPE} {event.id} belongs to no action: it has no action id.", seq=seq)
         if event.cycle is None:
-            if isinstance(event, ActionTaken):
+            if isinstance(event, ActionTaken | ForkScored):
                 raise ContractError(f"{event.TYPE} {event.id} belongs to no cycle.", seq=seq)
         elif event.cycle > LARGEST:
             number = event.cycle

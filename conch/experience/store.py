@@ -1,8 +1,8 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader`, `BackfillReader`, `SampleReader` and `ExampleReader`. A caller names the narrowest protocol that it
-needs. The contract suite (tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader`, `SampleReader`, `ExampleReader` and `ForkReader`. A caller names the narrowest
+protocol that it needs. The contract suite (tests/store/contract) runs against each back end.
 
 What holds of every method:
 
@@ -49,6 +49,7 @@ from conch_schemas import (
     CycleReflected,
     Event,
     ExperienceRecorded,
+    ForkScored,
     Mark,
     MarkWitnessed,
     NeedsChanged,
@@ -77,6 +78,7 @@ FACTS: tuple[type[Event], ...] = (
     MarkWitnessed,
     PolicySet,
     AnswerRated,
+    ForkScored,
 )
 """The events that the store keeps; `apply` passes over any other."""
 
@@ -356,6 +358,18 @@ class ExampleReader(Protocol):
         ...
 
 
+class ForkReader(Protocol):
+    """Candidates of forks, whole. They are in no total and no figure; retention removes them with their cycle."""
+
+    def of_cycle(self, agent: str, cycle: int) -> list[ForkScored]:
+        """The candidates of a cycle's forks, in the order of the stream."""
+        ...
+
+    def walk(self, agent: str | None = None) -> Iterator[ForkScored]:
+        """Every candidate of an agent, or of all agents (None), in the order of the stream, read in pages."""
+        ...
+
+
 class ExperienceReader(Protocol):
     """A store opened for reading, in parts that share one connection.
 
@@ -395,6 +409,11 @@ class ExperienceReader(Protocol):
     @property
     def examples(self) -> ExampleReader:
         """Experiences as training reads them."""
+        ...
+
+    @property
+    def forks(self) -> ForkReader:
+        """Candidates of forks."""
         ...
 
     def position(self) -> int:

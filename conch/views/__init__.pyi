@@ -50,6 +50,10 @@ from .dead_letters import LetterShown as LetterShown
 from .dead_letters import dead_letter_row as dead_letter_row
 from .dead_letters import dead_letters_shown as dead_letters_shown
 from .dead_letters import whole_letter as whole_letter
+from .forks import ForkRow as ForkRow
+from .forks import Forks as Forks
+from .forks import fork_row as fork_row
+from .forks import forks_shown as forks_shown
 from .goals import Goals as Goals
 from .goals import check_words as check_words
 from .goals import goals_shown as goals_shown

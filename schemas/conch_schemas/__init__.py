@@ -39,6 +39,7 @@ from conch_schemas.envelope import (
 )
 from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
+from conch_schemas.fork import ForkScored
 from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import ContradictoryMemories, MemoryConsolidated, MergedMemory
@@ -116,6 +117,7 @@ __all__ = [
     "Event",
     "ExperienceRecorded",
     "FileCheck",
+    "ForkScored",
     "Goal",
     "GoalCheck",
     "GoalDropped",

@@ -13,6 +13,7 @@ import pytest
 from conch.errors import StoreError
 from conch.experience import SqliteReader, SqliteStore, packing
 from conch.experience.schema import OPENED_SINCE, SCHEMA_VERSION
+from tests.stores import age
 
 if TYPE_CHECKING:
     from tests.store.conftest import Apply, Facts
@@ -32,12 +33,7 @@ def store_of(tmp_path: Path, facts: Facts, shared_events: Apply) -> Callable[[in
         path = tmp_path / "experience.db"
         with SqliteStore(path) as store:
             shared_events(store, facts.weights(), *facts.cycle(1))
-        with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            if schema < 6:
-                db.execute("DROP INDEX experiences_by_change")
-                db.execute("ALTER TABLE experiences DROP COLUMN changed")
-                db.execute("DELETE FROM meta WHERE name = 'changes'")
-            db.execute(f"PRAGMA user_version = {schema}")
+        age(path, schema)
         return path
 
     return make

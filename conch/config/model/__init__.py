@@ -46,6 +46,7 @@ from conch.config.model.tools.mcp import McpServerSettings, McpToolSettings
 from conch.config.model.tools.policy import PolicyRule
 from conch.config.model.training import (
     WAITING_KEYS,
+    ForkSettings,
     IntrinsicMotivationSettings,
     RewardWeightSettings,
     TrainingSettings,
@@ -81,6 +82,7 @@ __all__ = [
     "EffectSettings",
     "ExecutionValues",
     "ExplorationBonusSettings",
+    "ForkSettings",
     "FormatValues",
     "GoalValues",
     "HttpToolSettings",

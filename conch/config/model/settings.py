@@ -16,7 +16,7 @@ from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, EffectSettings, RewardSettings, WatchSettings
 from conch.config.model.section import SettingsSection
 from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
-from conch.config.model.training import TrainingSettings
+from conch.config.model.training import ForkSettings, TrainingSettings
 from conch.config.model.ui import UiSettings
 from conch_schemas import Goal
 
@@ -73,6 +73,8 @@ class Settings(SettingsSection):
     """How scores become a total."""
     training: TrainingSettings = TrainingSettings()
     """What the agent is rewarded and driven by, and how its experiences will train a model."""
+    forks: ForkSettings = ForkSettings()
+    """Forks: other decisions for a recorded prompt, each tried in a copy of the workspace as it was."""
     effects: EffectSettings = EffectSettings()
     """How the agent measures what an act brought about."""
     constitution: ConstitutionSettings = ConstitutionSettings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,25 @@ WAITING_KEYS = (
     "training.gradient_accumulation",
 )
 """Keys of the trainer, which does not exist yet: they are kept, shown, and have no effect."""
+
+
+class ForkSettings(SettingsSection):
+    """Forks: other decisions for a recorded prompt, each tried in a copy of the workspace as it was."""
+
+    snapshots: Literal["auto", "always", "never"] = "auto"
+    """Decisions with their workspace are kept; auto: where the mind reads prompts, and of at most 100 agents."""
+    keep: Annotated[int, Field(gt=0, le=100_000)] = 200
+    """Newest decisions of an agent that are kept."""
+    mib: Annotated[float, Field(ge=1)] = 256.0
+    """MiB that they take for an agent; a workspace of more than a quarter of it is not kept, its decision is."""
+    per_hour: Annotated[int, Field(gt=0)] | None = None
+    """Candidates that are made in an hour, of cycles worth it, while the agent is idle; none: none are."""
+    candidates: Annotated[int, Field(ge=1, le=64)] = 4
+    """Candidates of each of these forks."""
+    idle: Annotated[float, Field(ge=0)] = 10.0
+    """Seconds without an event of an agent after which it is idle."""
+    advantage: Annotated[float, Field(gt=0)] = 0.3
+    """Distance of a total from the agent's mean from which a cycle is worth a fork; an invalid reply always is."""
 
 
 class RewardWeightSettings(SettingsSection):

@@ -26,6 +26,7 @@ from conch_schemas import (
     ConsumerFailed,
     CycleReflected,
     Event,
+    ForkScored,
     GoalDropped,
     GoalReached,
     GoalSet,
@@ -95,9 +96,10 @@ OF_PEOPLE = (
     ActDenied,
     WeightsSet,
     RewardAssigned,
+    ForkScored,
 )
-"""The events that the command line publishes: weights, scores by people and of the past, and messages to agents and
-decisions on their acts while no run is in progress."""
+"""The events that the command line publishes: weights, scores by people and of the past, candidates of forks, and
+messages to agents and decisions on their acts while no run is in progress."""
 _READ = (
     "INFO",
     f"STREAM.INFO.{STREAM}",

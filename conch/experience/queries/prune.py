@@ -157,6 +157,7 @@ def prune_agent(
         db.executemany(deletion, [(number,) for number in numbers])
     db.executemany("DELETE FROM actions WHERE action_id = ?", [(act.action_id,) for act in acts])
     db.execute("DELETE FROM needs WHERE agent = ? AND act = 0 AND seq <= ?", (agent, max(act.seq for act in acts)))
+    db.execute("DELETE FROM forks WHERE agent = ? AND cycle <= ?", (agent, acts[-1].cycle))
     marks = _remove_marks(db, agent) if with_marks else []
     if marks is None:
         pruned.unverified.add(agent)

@@ -210,6 +210,11 @@ class SqliteConnection(sqlite3.Connection):
         )
         return int((pages - free) * size)
 
+    def has_table(self, name: str) -> bool:
+        """See `Database`."""
+        there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return self.execute(there, (name,)).fetchone() is not None
+
 
 @cache
 def _insertion(put: InsertStatement, rows: int) -> str:

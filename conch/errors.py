@@ -15,7 +15,8 @@
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
     ├── StoreError            exit 1   the experience store
-    │   └── NoStoreError               no agent has acted yet
+    │   ├── NoStoreError               no agent has acted yet
+    │   └── StoreAwayError             its server does not answer
     └── CheckError            exit 4   a check did not hold
 
 The message is one sentence: what is wrong, where, and what to do. Facts are attributes.
@@ -134,6 +135,10 @@ class StoreError(ConchError):
 
 class NoStoreError(StoreError):
     """There is no experience store yet: no agent has acted."""
+
+
+class StoreAwayError(StoreError):
+    """The server of the experience store does not answer; it may again."""
 
 
 class CheckError(ConchError):

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import asyncpg
 
-from conch.errors import StoreError
 from conch.experience.opened import Rows
 from conch.experience.postgres.dialect import distinct, insertion, translated
 from conch.experience.postgres.schema import PARTITIONED, SCHEMA, partition
@@ -120,7 +119,7 @@ class PostgresConnection:
         try:
             yield
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise StoreError(sentence(error, self.name)) from error
+            raise self._session.error(sentence(error, self.name)) from error
 
     def damaged(self, what: object) -> str:
         """See `Database`."""

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncpg
 
+from conch.errors import StoreAwayError, StoreError
 from conch.experience.packing import new_packing
 from conch.experience.postgres.dialect import from_text, to_column
 
@@ -73,6 +74,10 @@ class Session:
         packing = new_packing()
         self.pack, self._unpack = packing.packed, packing.unpacked
         self._connection = _run(asyncpg.connect(url, timeout=timeout, server_settings=settings, statement_cache_size=0))
+
+    def error(self, message: str) -> StoreError:
+        """The error to raise: StoreAwayError where the session has broken off."""
+        return StoreAwayError(message) if self._connection.is_closed() else StoreError(message)
 
     def command(self, sql: str) -> None:
         """Execute a statement without values and without rows, or several."""

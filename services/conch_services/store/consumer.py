@@ -30,6 +30,7 @@ from conch_schemas import (
     agent_of,
     subject_filter,
 )
+from conch_services.store.away import through_outages
 from conch_services.store.outbox import Outbox
 from conch_services.store.pruning import PruningSchedule
 from conch_services.store.signing import CheckpointSigning
@@ -86,8 +87,13 @@ class StoreService:
         return self._waiting > 0
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Join events until `stop`. Raises StoreError when the store cannot be used."""
+        """Join events until `stop`; where the store's server goes away, from its position on once it is back. Raises
+        StoreError when the store cannot be used."""
+        await through_outages(lambda: self._serve(shared_events, stop), stop, self._note)
+
+    async def _serve(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         self._bus = bus = shared_events.bus
+        self._is_level.clear()
         self._store = await asyncio.to_thread(self._location.writer)
         self._outbox.open(bus, self._store)
         try:

@@ -27,8 +27,9 @@ class Outbox:
         """Everything up to this sequence is joined, and what was recorded is published."""
 
     def open(self, bus: Bus, store: ExperienceStore) -> None:
-        """Use this bus and this store from now on."""
+        """Use this bus and this store from now on; the store's outbox has what was not settled in another one."""
         self._bus, self._store = bus, store
+        self.published, self.publishing = [], None
 
     async def publish_next(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
         """Publish these behind what is being published, and do not wait for it; up to `upto` all is handled then.

@@ -15,7 +15,8 @@
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
     ├── StoreError            exit 1   the experience store
-    │   └── NoStoreError               no agent has acted yet
+    │   ├── NoStoreError               no agent has acted yet
+    │   └── StoreAwayError             its server does not answer
     ├── SampleError           exit 1   no experience may be drawn now
     └── CheckError            exit 4   a check did not hold
 
@@ -139,6 +140,10 @@ class NoStoreError(StoreError):
 
 class SampleError(ConchError):
     """No experience may be drawn now: there is none, or the limit of samples is reached."""
+
+
+class StoreAwayError(StoreError):
+    """The server of the experience store does not answer; it may again."""
 
 
 class CheckError(ConchError):

@@ -67,6 +67,8 @@ PROCESS = Backoff((0.1, 0.2, 0.5, 1.0, 2.0))
 """A process that died, started again."""
 BROKER = Backoff((0.1, 0.3, 1.0, 3.0, 10.0), (0.5, 1.5))
 """A connection to the MQTT broker, made again for ever."""
+STORE_SERVER = Backoff.doubling(0.1, 5.0, (0.75, 1.0))
+"""A PostgreSQL server that went away while a store was open there, connected again for ever."""
 MCP_SERVER = Backoff.doubling(0.5, 60.0, (0.75, 1.0))
 """An MCP server that died or does not answer, started or connected again for ever."""
 

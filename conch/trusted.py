@@ -17,7 +17,7 @@ from pathlib import Path
 from conch.bus import find_binary
 from conch.config import Settings
 from conch.errors import BusUnreachableError, UsageError
-from conch.experience import store_path
+from conch.experience import store_location
 from conch.home import Home
 from conch.python_child import path_entries
 
@@ -99,7 +99,9 @@ def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[
     yield from (("the rules file", Path(rule)) for rule in rules)
     yield from (("the tools file", Path(file)) for file in settings.tools.files)
     yield from ((name, Path(file)) for name, file in named.items() if file is not None)
-    yield "store.url", store_path(settings.store.url, home.path)
+    store = store_location(settings.store.url, home.path)
+    if store.file is not None:
+        yield "store.url", store.file
     yield "the directory of your keys", keys_directory()
 
 

@@ -28,6 +28,7 @@ from tests.distribution import (
     pytest_configure,
     pytest_ignore_collect,
 )
+from tests.postgres import PostgresServer, postgres_server
 
 __all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure", "pytest_ignore_collect"]
 
@@ -157,6 +158,13 @@ def lacking() -> Callable[[str], NoReturn]:
         pytest.skip(what)
 
     return give_up
+
+
+@pytest.fixture(scope="session")
+def postgres(lacking: Callable[[str], NoReturn]) -> Iterator[PostgresServer]:
+    """A PostgreSQL server, for tests that leave it running."""
+    with postgres_server(lacking) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

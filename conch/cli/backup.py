@@ -128,17 +128,17 @@ async def restore(
 
 def _warn_of_newer_store(home: Home, settings: Settings, last: int) -> None:
     """Say where the home has experiences from behind the snapshot: what is witnessed from now on forks the chain."""
-    from conch.experience import SqliteReader, store_path
+    from conch.experience import store_location
 
-    path = store_path(settings.store.url, home.path)
+    path = store_location(settings.store.url, home.path)
     if not path.exists():
         return
-    with SqliteReader(path) as store:
+    with path.reader() as store:
         position = store.position()
     if position > last:
         warn(
             f"{path} has read up to {position}, the snapshot ends at {last}: marks of both will not be one chain; "
-            "move that file away, or put one of the snapshot's time there, and it is joined anew"
+            "move that store away, or put one of the snapshot's time there, and it is joined anew"
         )
 
 

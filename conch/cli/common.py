@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from conch.config import Settings
-from conch.errors import HomeBusyError, HomeError, StoreError, UsageError
+from conch.errors import HomeBusyError, HomeError, NoStoreError, UsageError
 from conch.home import Home
 from conch.text import safe_text
 
@@ -154,12 +154,13 @@ def stream_bytes(settings: Settings) -> int:
 
 def open_store(home: Home, settings: Settings) -> ExperienceReader:
     """The home's experience store, for reading. Raises StoreError when there is none."""
-    from conch.experience import SqliteReader, store_path
+    from conch.experience import store_location
 
-    path = store_path(settings.store.url, home.path)
-    if not path.exists():
-        raise StoreError(f"there are no experiences at {path} yet: conch run makes some")
-    return SqliteReader(path)
+    store = store_location(settings.store.url, home.path)
+    try:
+        return store.reader()
+    except NoStoreError:
+        raise NoStoreError(f"there are no experiences at {store} yet: conch run makes some") from None
 
 
 def emit(view: View) -> None:

@@ -190,10 +190,10 @@ async def _give_up_unread(bus: Bus, key: str) -> None:
 
 def _reset_store(home: Home, settings: Settings) -> None:
     """Reset the store's own position; what it has joined stays."""
-    from conch.experience import SqliteStore, store_path
+    from conch.experience import store_location
 
-    path = store_path(settings.store.url, home.path)
+    path = store_location(settings.store.url, home.path)
     if not path.exists():
         raise ConchError(f"there is no store at {path}: one that is made begins at the start of the stream")
-    with SqliteStore(path) as store:
+    with path.writer() as store:
         store.set_position(0)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from conch.data import Manifest
     from conch.views import DataSnapshot
 
-app = App(name="data", help="Data sets: export, stats, why, prune.")
+app = App(name="data", help="Data sets: export, import, stats, why, prune.")
+app.command(
+    "conch.cli.data_import:import_", name="import", help="Copy a store, of SQLite or PostgreSQL, into an empty one."
+)
 
 Out = Annotated[Path | None, Parameter(help="Directory of the snapshots; default `data` in the home.")]
 BARS = ("by_skill", "by_status", "by_origin", "by_reward", "by_length", "pairs_by_tier", "pairs_by_margin")

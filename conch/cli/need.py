@@ -19,11 +19,11 @@ app = App(name="need", help="What the agent needs, and how satisfied it is.")
 @app.command(name="list")
 def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Every need with its satisfaction (0 starved, 1 satisfied), the most pressing marked."""
-    from conch.experience import store_path
+    from conch.experience import store_location
     from conch.views import needs_shown
 
     settings, last = common.settings(), None
-    if store_path(settings.store.url, common.existing().path).exists():
+    if store_location(settings.store.url, common.existing().path).exists():
         with reading(common, agent) as (store, name):
             last = next(iter(store.charts.needs_history(name, 1)), None)
     found = needs_shown(settings.needs, last)

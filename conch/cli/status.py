@@ -61,11 +61,11 @@ async def status(*, agent: AgentName = None, common: CommonOptions = COMMON) -> 
 
 def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
     """The agents that are meant: of the run, else of the settings where it has acted, else of the store."""
-    from conch.experience import store_path
+    from conch.experience import store_location
 
     if named is not None or home.running() is not None:
         return names_in(home, settings) if named is None else [agent_named(home, settings, named)]
-    if not store_path(settings.store.url, home.path).exists():
+    if not store_location(settings.store.url, home.path).exists():
         return [settings.agent]
     store = open_store(home, settings)
     try:

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from conch.cli.common import CommonOptions, emit, open_store, say, table
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named
-from conch.experience import store_path
+from conch.experience import store_location
 from conch.requests import Walks
 from conch.text import safe_text
 from conch.views import WalkChanged, WalkList, walk_shown
@@ -136,7 +136,7 @@ def _done(common: CommonOptions, walk: Walk) -> None:
 def _chain(common: CommonOptions) -> Iterator[ChainReader | None]:
     """The stored chain; None where there are no experiences yet."""
     home, settings = common.existing(), common.settings()
-    if not store_path(settings.store.url, home.path).exists():
+    if not store_location(settings.store.url, home.path).exists():
         yield None
         return
     store = open_store(home, settings)

@@ -26,7 +26,7 @@ from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.runtime.breaker import ConsumerBreaker
 from conch.consumer.services import ExporterService, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
-from conch.experience import store_path
+from conch.experience import store_location
 from conch.metrics import PLUGIN_METRICS, keep_reporting
 from conch.processes import BUS_SECONDS, ChildProcessLink, messages, run_child
 from conch.retry import CircuitBreaker
@@ -152,7 +152,7 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> N
         else:
             child.on(messages.ShowPluginMetrics, lambda told: PLUGIN_METRICS.take(told.process, told.metrics))
         if child.spec.keeps:
-            keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
+            keeping = keep_trimmed(bus, child.settings.bus.keep, store_location(child.settings.store.url, child.home))
             beside.start(keeping, name="conch.keep")
         if changing is None:
             await host(shared_events, running, stop, child.report)

@@ -1,7 +1,8 @@
 """Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
 
 from .assemble import precedence as precedence
-from .location import store_path as store_path
+from .location import StoreLocation as StoreLocation
+from .location import store_location as store_location
 from .models import ComponentStats as ComponentStats
 from .models import CostSummary as CostSummary
 from .models import CycleCounts as CycleCounts
@@ -46,3 +47,5 @@ from .store import ExperienceWriter as ExperienceWriter
 from .store import ForkReader as ForkReader
 from .store import RetentionReader as RetentionReader
 from .store import SampleReader as SampleReader
+from .transfer import TransferCount as TransferCount
+from .transfer import copy_store as copy_store

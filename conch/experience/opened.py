@@ -20,6 +20,8 @@ E = TypeVar("E", ActionTaken, NeedsChanged, WeightsSet)
 LARGEST: Final = 2**63 - 1
 """The greatest number that a column holds."""
 
+IMPORTING: Final = "importing"
+"""The meta value that says how far an import into the store has come; gone once it is complete."""
 _PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
@@ -55,7 +57,7 @@ class Database(Protocol):
         """The store as sentences call it: its path, or its address without a password."""
         ...
 
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows:
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, object] = (), /) -> Rows:
         """Execute one statement."""
         ...
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from conch.errors import ContractError
+from conch.errors import ContractError, StoreError
 from conch.experience.join import Join
 from conch.experience.models import PruneResult, RetentionLimits
-from conch.experience.opened import LARGEST, OpenStore
+from conch.experience.opened import IMPORTING, LARGEST, OpenStore
 from conch.experience.prune import Pruner
 from conch.experience.queries.backfill import SqlBackfill
 from conch.experience.queries.chain import SqlChain
@@ -96,6 +96,11 @@ class SqlStore(SqlReader):
 
     def __init__(self, file: OpenStore) -> None:
         super().__init__(file)
+        if file.meta(IMPORTING) is not None:
+            file.close()
+            raise StoreError(
+                f"The experience store {file.db.name} holds half an import: finish it with conch data import."
+            )
         self.duplicates = 0
         self._join = Join(file)
         self._pruner = Pruner(file)

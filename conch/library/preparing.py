@@ -15,7 +15,7 @@ from conch.cli.run.prepare import claim, reconciled, set_weights, without_strang
 from conch.config import Settings
 from conch.consumer.plugins import Discovery, discover, reserved
 from conch.errors import ContractError
-from conch.experience import store_path
+from conch.experience import store_location
 from conch.home import Home
 from conch.log import get_logger
 from conch.minds import refuse_minds
@@ -81,7 +81,7 @@ async def prepare(bus: Bus, home: Home, settings: Settings, rules: Sequence[str]
     for error in (*failed.values(), *left_out.values()):
         raise error
     await claim(bus, home.agentuid(settings.agent), ["store"], "this bus")
-    crew = await reconciled(bus, store_path(settings.store.url, home.path), crew, log.warning)
+    crew = await reconciled(bus, store_location(settings.store.url, home.path), crew, log.warning)
     crew = await with_numbers(bus, home, crew, log.warning)
     await set_weights(bus, crew, settings, found)
     return Prepared(crew[0], found, tools.points, values, born, (await bus.state()).last)

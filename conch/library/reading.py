@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from conch.config import load
 from conch.errors import HomeError, UsageError
-from conch.experience import ExperienceReader, ScoredSince, SqliteReader, store_path
+from conch.experience import ExperienceReader, ScoredSince, store_location
 from conch.home import Home
 from conch.library.rows import Row, cycle_row, goal_rows, mark_row, score_rows
 from conch_schemas import ExperienceRecorded
@@ -43,7 +43,7 @@ def open(home: Path | str | None = None) -> HomeReader:  # public as `conch.open
         raise HomeError(f"{where.path} is no home: conch init or conch run makes one, or name another directory")
     where.refuse_newer()
     settings = load(None, where, {})
-    reader = SqliteReader(store_path(settings.store.url, where.path))
+    reader = store_location(settings.store.url, where.path).reader()
     return HomeReader(where.path, reader, sampled=settings.training.experience_buffer_size)
 
 

@@ -31,7 +31,7 @@ from conch.consumer.plugins import wanted_builtin, weighed
 from conch.cycle.hosting.factory import AgentFactory
 from conch.cycle.hosting.host import AgentHost
 from conch.errors import ConchError, ContractError
-from conch.experience import store_path
+from conch.experience import store_location
 from conch.home import Home
 from conch.library.preparing import Order, agent_spec, logged, prepare
 from conch.library.runs import AgentRun, Run
@@ -158,7 +158,7 @@ async def running(
             run = AgentRun(bus, prepared.began, scoring, given.agent, place.path)
             acting = group.create_task(AgentHost(shared_events, agents.agent_runner).run(), name="conch.agent")
             group.create_task(host(shared_events, scoring, stop, _refuse_down), name="conch.consumers")
-            trimming = keep_trimmed(bus, given.bus.keep, store_path(given.store.url, place.path))
+            trimming = keep_trimmed(bus, given.bus.keep, store_location(given.store.url, place.path))
             beside = [
                 group.create_task(trimming, name="conch.keep"),
                 group.create_task(run.follow(acting), name="conch.finish"),

@@ -144,6 +144,8 @@ from .status import StatusGoal as StatusGoal
 from .status import StatusQuestion as StatusQuestion
 from .status import StoreAnswer as StoreAnswer
 from .status import gather as gather
+from .store_import import ImportedTable as ImportedTable
+from .store_import import StoreImport as StoreImport
 from .tools import Bench as Bench
 from .tools import BenchRow as BenchRow
 from .tools import Permissions as Permissions

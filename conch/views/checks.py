@@ -23,8 +23,8 @@ from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
 from conch.consumer.operations import listen
 from conch.cycle.state.count import cycles_begun
 from conch.disk import disk_use
-from conch.errors import ConchError, ConfigError, HomeError, UsageError
-from conch.experience import store_path
+from conch.errors import ConchError, ConfigError, HomeError, StoreError, UsageError
+from conch.experience import StoreLocation, store_location
 from conch.home import Home
 from conch.views.base import View
 
@@ -100,8 +100,8 @@ def _format(home: Home, says: str) -> DoctorFinding:
 def history(home: Home, settings: Settings) -> list[DoctorFinding]:
     """Whether the history of earlier agents is still there; no finding where it is, or where an external server has
     it."""
-    kept = (home.bus / "jetstream", store_path(settings.store.url, home.path))
-    if settings.bus.url is not None or any(one.exists() for one in kept):
+    store = store_location(settings.store.url, home.path)
+    if settings.bus.url is not None or (home.bus / "jetstream").exists() or _may_exist(store):
         return []
     counted = {name: cycles_begun(home.agent_dir(name)) for name in home.agents()}
     acted = [name for name, begun in counted.items() if begun or (home.agent_dir(name) / "reflex.npz").exists()]
@@ -109,8 +109,16 @@ def history(home: Home, settings: Settings) -> list[DoctorFinding]:
         return []
     says = f"{', '.join(acted)} acted before, but neither the stream nor the store is there: the history is gone"
     return [
-        DoctorFinding("history", "warning", says, f"put back {home.bus} or {kept[1]} from a copy before the next run")
+        DoctorFinding("history", "warning", says, f"put back {home.bus} or {store} from a copy before the next run")
     ]
+
+
+def _may_exist(store: StoreLocation) -> bool:
+    """Whether there is a store, or a server that does not say."""
+    try:
+        return store.exists()
+    except StoreError:
+        return True
 
 
 def _disk(place: Path) -> DoctorFinding:

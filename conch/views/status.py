@@ -22,7 +22,7 @@ from conch.consumer.plugins import builtin_names
 from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
-from conch.experience import ComponentStats, CostSummary, ExperienceReader, ExperienceSummary, store_path
+from conch.experience import ComponentStats, CostSummary, ExperienceReader, ExperienceSummary, store_location
 from conch.home import Home
 from conch.requests import ask, ask_all
 from conch.rewards.watch import ActiveAlarm
@@ -327,7 +327,7 @@ async def gather(
                 found |= await _of_bus(reached, settings, names, run)
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run.bus.url} within {BUS_SECONDS:g} s"
-    if not store_path(settings.store.url, home.path).exists():
+    if not await asyncio.to_thread(store_location(settings.store.url, home.path).exists):
         return Status.model_validate(found | _NO_STORE)
     return Status.model_validate(found | await read(lambda store: _of_store(store, names, found["agents"])))
 

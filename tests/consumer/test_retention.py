@@ -18,7 +18,7 @@ from conch.config.model import StreamRetentionSettings
 from conch.consumer.group.lag import forget, report_position, standings
 from conch.consumer.operations import retention
 from conch.consumer.operations.retention import keep_trimmed, look, trim
-from conch.experience import SqliteStore
+from conch.experience import SqliteStore, StoreLocation
 from conch_schemas import ActionTaken, GoalSet
 from tests.durables import durable
 
@@ -41,7 +41,7 @@ async def fill(bus: Bus, count: int, subject: str = ACT, size: int = 10) -> None
 
 
 async def first_after(
-    bus: Bus, keep: StreamRetentionSettings, *, later: float = LATER, store: Path | None = None
+    bus: Bus, keep: StreamRetentionSettings, *, later: float = LATER, store: StoreLocation | None = None
 ) -> int:
     """Trim as of so many seconds from now; the first event that is left."""
     await trim(bus, keep, store, now=time.time() + later)
@@ -94,10 +94,10 @@ async def test_the_stores_own_file_has_the_last_word(bus: Bus, tmp_path: Path) -
         store.set_epoch((await bus.state()).epoch)
         store.set_position(2)
 
-    assert await first_after(bus, KEEP, store=tmp_path / "store.db") == 3
+    assert await first_after(bus, KEEP, store=StoreLocation(tmp_path / "store.db")) == 3
     (tmp_path / "broken.db").write_bytes(b"no database")
-    assert await first_after(bus, KEEP, store=tmp_path / "broken.db") == 3
-    assert await first_after(bus, KEEP, store=tmp_path / "absent.db") == 11
+    assert await first_after(bus, KEEP, store=StoreLocation(tmp_path / "broken.db")) == 3
+    assert await first_after(bus, KEEP, store=StoreLocation(tmp_path / "absent.db")) == 11
 
 
 async def test_a_consumer_of_rare_events_holds_nothing_up(bus: Bus) -> None:
@@ -234,7 +234,7 @@ async def test_it_is_logged_once_until_it_changes(bus: Bus, until: Until, monkey
     await report_position(bus, "joy", [ActionTaken], 4)
 
     with structlog.testing.capture_logs() as lines:
-        keeping = asyncio.create_task(keep_trimmed(bus, TINY, Path("/nowhere/store.db")))
+        keeping = asyncio.create_task(keep_trimmed(bus, TINY, StoreLocation(Path("/nowhere/store.db"))))
         await until(lambda: any(line["event"] == "bus.trimmed" for line in lines))
         await until(lambda: any(line["event"] == "bus.keep_held" for line in lines))
         await report_position(bus, "joy", [ActionTaken], 5)

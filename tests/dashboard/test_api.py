@@ -87,7 +87,7 @@ async def answering(dashboard: Dashboard, reply: dict[str, Any]) -> AsyncIterato
 
 async def test_cycles_are_the_rows_of_the_command(dashboard: Dashboard) -> None:
     """In the same shape and order, whole ones too."""
-    with SqliteReader(dashboard.world.store) as store:
+    with SqliteReader(dashboard.world.store.file) as store:
         rows = [cycle_row(one).document() for one in store.cycles.last("echo", 7)]
         last = store.cycles.get("echo", CYCLES)
         assert last is not None
@@ -164,7 +164,7 @@ async def test_needs_marks_and_rewards_are_those_of_the_store(dashboard: Dashboa
     marks = (await told(dashboard, "/marks", limit=5))["marks"]
     rewards = {row["component"]: row for row in (await told(dashboard, "/rewards"))["rewards"]}
     whole = await told(dashboard, "/marks/verify")
-    with closing(sqlite3.connect(dashboard.world.store)) as db, db:
+    with closing(sqlite3.connect(dashboard.world.store.file)) as db, db:
         packing.register(db)
         db.execute(
             "UPDATE marks SET body = replace(CAST(unpacked(body) AS TEXT), 'action', 'Action') WHERE sequence = 3"
@@ -325,7 +325,7 @@ async def test_a_store_or_a_bus_that_is_away_is_said(dashboard: Dashboard) -> No
         untold = await dashboard.client.post("/api/v1/agents/echo/tell", json={"text": "hello"})
     finally:
         dashboard.world.shared_events = shared_events
-    with closing(sqlite3.connect(dashboard.world.store)) as db, db:
+    with closing(sqlite3.connect(dashboard.world.store.file)) as db, db:
         db.execute("UPDATE acts SET body = 'nonsense' WHERE cycle = 5")
     damaged = await dashboard.client.get("/api/v1/cycles/5")
 
@@ -353,5 +353,5 @@ async def published(bus: MemoryBus, *kinds: Any) -> list[Any]:
 async def joined(dashboard: Dashboard) -> None:
     """Put people's scores that stand on the stream into the store, as its consumer does."""
     facts = [(one.seq, decode(one.data)) async for one in dashboard.bus.read([subject_filter(RewardAssigned)])]
-    with SqliteStore(dashboard.world.store) as store:
+    with SqliteStore(dashboard.world.store.file) as store:
         store.apply(facts, upto=store.position(), now=dashboard.life.at(CYCLES, 60))

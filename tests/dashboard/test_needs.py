@@ -33,7 +33,7 @@ def of_goal(dashboard: Dashboard, kind: Any, number: int = 1, **data: Any) -> An
 
 async def test_levels_are_the_histories_and_drives_the_streams(dashboard: Dashboard) -> None:
     """One axis of cycles for both; every value where its cycle is."""
-    with SqliteReader(dashboard.world.store) as reader:
+    with SqliteReader(dashboard.world.store.file) as reader:
         history = {change.cycle: change.after for change in reader.charts.needs_history("echo", 400)}
 
     data = drawn(await page(dashboard))
@@ -77,7 +77,7 @@ async def test_an_active_goal_is_listed_however_many_came_and_went_since(dashboa
 
 async def test_what_moved_a_need_is_summed_by_cause(dashboard: Dashboard) -> None:
     """Over the changes that are shown, time's drift among them."""
-    with SqliteReader(dashboard.world.store) as reader:
+    with SqliteReader(dashboard.world.store.file) as reader:
         history = reader.charts.needs_history("echo", 400)
     mistakes = sum(
         one.delta for change in history for one in change.changes if (one.need, one.why) == ("reliability", "mistake")

@@ -21,7 +21,7 @@ SENTENCE = "Cycle 2 of echo was removed by store.keep.days on 2027-01-02."
 def bounded(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> Dashboard:
     """A dashboard over a store of which the newest five cycles are left."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 5)
-    with SqliteStore(dashboard.world.store) as store:
+    with SqliteStore(dashboard.world.store.file) as store:
         while store.prune(RetentionLimits(seconds=1.0), REMOVED).acts:
             pass
     return dashboard

@@ -84,7 +84,7 @@ async def test_what_bore_on_the_total_is_counted(dashboard: Dashboard) -> None:
 
 async def test_a_second_voice_on_a_component_is_compared(dashboard: Dashboard) -> None:
     """Two versions of one component: acts that both scored, how far they are apart, their rank correlation."""
-    with SqliteReader(dashboard.world.store) as reader:
+    with SqliteReader(dashboard.world.store.file) as reader:
         acts = [reader.cycles.act("echo", cycle) for cycle in range(1, 9)]
     for number, value in ((1, lambda n: n / 10), (2, lambda n: n / 10 + 0.25)):
         await dashboard.live(

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from conch.experience import SqliteReader
+from conch.experience import SqliteReader, StoreLocation
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.document import parsed
 
@@ -18,7 +18,7 @@ UNREAD = 503
 
 def damage(dashboard: Dashboard) -> None:
     """Write over all of the store but its head."""
-    store = dashboard.world.store
+    store = dashboard.world.store.file
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     size = store.stat().st_size
@@ -43,15 +43,15 @@ async def test_a_damaged_store_is_named_by_every_page(dashboard: Dashboard, path
     """With what is wrong and what to do."""
     damage(dashboard)
 
-    await assert_told(dashboard, path, f"The experience store {dashboard.world.store} is damaged")
+    await assert_told(dashboard, path, f"The experience store {dashboard.world.store.file} is damaged")
 
 
 async def test_a_locked_store_is_named_and_read_again_once_it_is_free(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the sentence that says who has it; with the lock gone the same page is there again."""
-    monkeypatch.setattr("conch_services.dashboard.world.SqliteReader", lambda path: SqliteReader(path, timeout=0.0))
-    with closing(sqlite3.connect(dashboard.world.store, isolation_level=None)) as holder:
+    monkeypatch.setattr(StoreLocation, "reader", lambda place: SqliteReader(place.file, timeout=0.0))
+    with closing(sqlite3.connect(dashboard.world.store.file, isolation_level=None)) as holder:
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
         for path in PAGES:
@@ -65,7 +65,7 @@ async def test_a_store_that_was_moved_aside_is_read_no_more(dashboard: Dashboard
     """As its sentence advises: then the page says that there is none yet."""
     damage(dashboard)
     await dashboard.client.get("/")
-    for file in dashboard.world.store.parent.glob("store.db*"):
+    for file in dashboard.world.store.file.parent.glob("store.db*"):
         file.unlink()
 
     answer = await dashboard.client.get("/cycles/3")

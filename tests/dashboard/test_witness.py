@@ -17,7 +17,7 @@ from tests.dashboard.document import Element, parsed
 
 def chain(dashboard: Dashboard) -> list[Mark]:
     """Every mark of the agent."""
-    with SqliteReader(dashboard.world.store) as reader:
+    with SqliteReader(dashboard.world.store.file) as reader:
         return list(reader.chain.marks("echo"))
 
 
@@ -66,7 +66,7 @@ async def test_a_changed_mark_is_shown_loudly_with_its_place(
     dashboard: Dashboard, until: Callable[..., Awaitable[None]]
 ) -> None:
     """What is wrong, a link to the mark, and its row among the others."""
-    with sqlite3.connect(dashboard.world.store) as file:
+    with sqlite3.connect(dashboard.world.store.file) as file:
         packing.register(file)
         (body,) = file.execute("SELECT unpacked(body) FROM marks WHERE sequence = 40").fetchone()
         forged = bytes(body).replace(b'"response":"', b'"response":"forged ')
@@ -83,7 +83,7 @@ async def test_a_changed_mark_is_shown_loudly_with_its_place(
 async def test_a_tail_that_was_cut_off_is_found(dashboard: Dashboard, until: Callable[..., Awaitable[None]]) -> None:
     """An act that was witnessed and has no mark any more is named; that is not a mark to come."""
     last = chain(dashboard)[-1].sequence
-    with sqlite3.connect(dashboard.world.store) as file:
+    with sqlite3.connect(dashboard.world.store.file) as file:
         file.execute("DELETE FROM marks WHERE sequence > ?", (last - 6,))
         stream = await dashboard.bus.state()
         file.executemany(

@@ -15,7 +15,7 @@ import pytest
 
 from conch.cli.run import pending
 from conch.cli.run.output import RunOutput
-from conch.experience import PendingActs
+from conch.experience import PendingActs, StoreLocation
 
 if TYPE_CHECKING:
     from tests.run.conftest import House
@@ -28,7 +28,8 @@ Say = Callable[..., str]
 def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """`say(seconds, found, end=False)`: what is written when that is found so many seconds after the start, `end`: the
     last act being done."""
-    one = pending.PendingScores(RunOutput(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
+    place = StoreLocation(tmp_path / "store.db")
+    one = pending.PendingScores(RunOutput(asyncio.Event(), ["echo"], as_json=False), place)
 
     def at(seconds: float, found: PendingActs | None, *, end: bool = False) -> str:
         monkeypatch.setattr(pending, "time", SimpleNamespace(monotonic=lambda: 1000.0 + seconds))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -38,7 +38,7 @@ from conch_schemas import (
     cycle_event_id,
     source_of,
 )
-from tests.postgres import PostgresServer, postgres_server
+from tests.postgres import PostgresServer
 
 UID = "11111111-2222-4333-8444-555555555555"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -222,13 +222,6 @@ def apply(store: ExperienceStore, *events: Event, now: datetime = NOW) -> Sequen
 @pytest.fixture(scope="session")
 def facts() -> Facts:
     return Facts()
-
-
-@pytest.fixture(scope="session")
-def postgres(lacking: Callable[[str], NoReturn]) -> Iterator[PostgresServer]:
-    """A PostgreSQL server, for tests that leave it running."""
-    with postgres_server(lacking) as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "memory", "postgres"])

@@ -9,7 +9,6 @@ import asyncio
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conch.cli.run.output import RunOutput
@@ -17,7 +16,7 @@ from conch.errors import StoreError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.experience import PendingActs
+    from conch.experience import PendingActs, StoreLocation
 
 QUIET_SECONDS = 3.0
 """Seconds without a cycle's line, and of an act without its scores, that count as normal."""
@@ -32,7 +31,7 @@ NAMED = 5
 class PendingScores:
     """Reports what is waited for; once for the same things, and again after a while."""
 
-    def __init__(self, run_output: RunOutput, store: Path) -> None:
+    def __init__(self, run_output: RunOutput, store: StoreLocation) -> None:
         self._run_output, self._store = run_output, store
         self._said: tuple[str, ...] | None = None
         self._said_at = 0.0
@@ -69,13 +68,9 @@ def sentence(found: PendingActs) -> str:
     return safe_text(f"waiting for {what}{more}: {acts} unscored", one_line=True)
 
 
-def _look(store: Path) -> PendingActs | None:
-    from conch.experience import SqliteReader
-
-    if not store.exists():
-        return None
+def _look(store: StoreLocation) -> PendingActs | None:
     try:
-        with SqliteReader(store) as reader:
+        with store.reader() as reader:
             found = reader.cycles.awaited(datetime.now(UTC) - timedelta(seconds=QUIET_SECONDS))
             # The newest acts are unscored too, and wait for more than they will in a moment.
             return replace(found, acts=max(found.acts, reader.cycles.pending())) if found.acts else None

@@ -21,7 +21,7 @@ from conch.text import instead
 from conch.trusted import workspace_in
 
 if TYPE_CHECKING:
-    from conch.experience import ExperienceReader, SqliteStore
+    from conch.experience import ExperienceReader, ExperienceStore, StoreLocation
 
 log = get_logger(__name__)
 
@@ -144,7 +144,7 @@ async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
 
 
 async def reconciled(
-    bus: Bus, store: Path, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
+    bus: Bus, store: StoreLocation, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
 ) -> list[AgentIdentity]:
     """The agents, each with the least number of its next cycle; reports what the stream has lost."""
     from conch.bus import reconcile
@@ -196,10 +196,8 @@ async def _regain_chain(bus: Bus, store: ExperienceReader, agent: str) -> None:
     await bus.put(key, value, revision=entry.revision if entry is not None else 0)
 
 
-def _opened(store: Path) -> SqliteStore | None:
-    from conch.experience import SqliteStore
-
-    return SqliteStore(store) if store.exists() else None
+def _opened(store: StoreLocation) -> ExperienceStore | None:
+    return store.writer() if store.exists() else None
 
 
 async def set_weights(bus: Bus, identities: Sequence[AgentIdentity], settings: Settings, plugins: Discovery) -> None:

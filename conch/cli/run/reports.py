@@ -102,7 +102,7 @@ class ChildReports:
 
 def run_info(state: RunState) -> RunInfo:
     """What other commands may know of the run."""
-    from conch.experience import store_path
+    from conch.experience import store_location
 
     file = chosen_file(state.common.config, state.home)
     return RunInfo(
@@ -115,7 +115,7 @@ def run_info(state: RunState) -> RunInfo:
         metrics=state.metrics,
         ui=called(state.settings.ui, state.page) if state.page is not None else None,
         mqtt=state.listener.address if state.listener is not None else None,
-        store=str(store_path(state.settings.store.url, state.home.path)),
+        store=str(store_location(state.settings.store.url, state.home.path)),
         workspace=str(state.workspace),
         processes=tuple(
             ProcessInfo(name=one.name, pid=one.pid, state=one.state, restarts=one.restarts, why=one.why)

@@ -238,14 +238,14 @@ class ProcessTree:
         tasks: OwnedTasks,
         keeping: Sequence[asyncio.Task[Any]],
     ) -> None:
-        from conch.experience import store_path
+        from conch.experience import store_location
 
         state = self._state
         async with _connected(state) as bus, _claimed(bus, state, tasks) as claims:
             identities = await _identities(bus, state, self._run_output)
             own = state.home.agentuid(state.settings.agent)
             await claim(bus, own, state.wanted_builtin(), state.access.shown)
-            store = store_path(state.settings.store.url, state.home.path)
+            store = store_location(state.settings.store.url, state.home.path)
             born = (await bus.state()).last
             identities = await reconciled(bus, store, identities, self._run_output.warn)
             identities = await with_numbers(bus, state.home, identities, self._run_output.warn)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 
 from conch.bus import Bus, Checkpoint, StreamState, beyond, memory_agent, older_than, report_trimmed
 from conch.config.model import StreamRetentionSettings
 from conch.consumer.group.lag import standings
 from conch.errors import BusError, ContractError, StoreError
+from conch.experience import StoreLocation
 from conch.log import get_logger
 from conch_schemas import agent_filter
 
@@ -58,7 +58,7 @@ class RetentionStatus:
     """The consumers that delay the trimming or soon will, the one that delays it most first."""
 
 
-async def keep_trimmed(bus: Bus, settings: StreamRetentionSettings, store: Path) -> None:
+async def keep_trimmed(bus: Bus, settings: StreamRetentionSettings, store: StoreLocation) -> None:
     """Trim now and every KEEP_SECONDS, until cancelled. A time that fails is logged: the next one makes up for it."""
     said: set[tuple[str, bool]] = set()
     while True:
@@ -75,9 +75,9 @@ async def keep_trimmed(bus: Bus, settings: StreamRetentionSettings, store: Path)
 
 
 async def trim(
-    bus: Bus, settings: StreamRetentionSettings, store: Path | None, *, now: float | None = None
+    bus: Bus, settings: StreamRetentionSettings, store: StoreLocation | None, *, now: float | None = None
 ) -> RetentionStatus:
-    """Trim once and return the status. `store`: the file whose position counts beside the one that the store
+    """Trim once and return the status. `store`: the one whose position counts beside the one that the store
     reports."""
     stream = await bus.state()
     found = await look(bus, settings, store, now=now)
@@ -89,7 +89,7 @@ async def trim(
 
 
 async def look(
-    bus: Bus, settings: StreamRetentionSettings, store: Path | None = None, *, now: float | None = None
+    bus: Bus, settings: StreamRetentionSettings, store: StoreLocation | None = None, *, now: float | None = None
 ) -> RetentionStatus:
     """The status of the trimming, without a trim. `now`: seconds since the epoch."""
     stream = await bus.state()  # before the positions: later events are unread
@@ -112,7 +112,7 @@ def _held(name: str, seq: int, stream: StreamState, old: int, large: int) -> Ret
     return RetentionBlocker(name, seq, stream.last, max(0, gone - max(stays, stream.first)))
 
 
-async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, int]:
+async def _read(bus: Bus, stream: StreamState, store: StoreLocation | None) -> dict[str, int]:
     """The sequence up to which each consumer has read. A consumer with nothing left to read counts as at the end."""
     read = {one.name: one.seq if one.lag else stream.last for one in await standings(bus)}
     for key in await bus.keys():
@@ -136,15 +136,12 @@ async def _remembered(bus: Bus, stream: StreamState, agent: str, value: bytes) -
     return seq if waits else stream.last
 
 
-def _joined(store: Path, epoch: str) -> int | None:
-    """The position of the store file at that path in this stream; None without a file, 0 for one that cannot be
-    read."""
-    from conch.experience import SqliteReader
-
-    if not store.exists():
-        return None
+def _joined(store: StoreLocation, epoch: str) -> int | None:
+    """The position of the store in this stream; None without a store, 0 for one that cannot be read."""
     try:
-        reader = SqliteReader(store)
+        if not store.exists():
+            return None
+        reader = store.reader()
     except StoreError:
         return 0
     try:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import asyncpg
 
-from conch.errors import StoreError
 from conch.experience.opened import Rows
 from conch.experience.postgres.dialect import distinct, insertion, translated
 from conch.experience.postgres.schema import PARTITIONED, SCHEMA, partition
@@ -66,13 +65,13 @@ class PostgresConnection:
         """Execute a statement of PostgreSQL's own, without values and without rows."""
         self._session.command(sql)
 
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows:
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, object] = (), /) -> Rows:
         """See `Database`."""
         statement = translated(sql)
         given = statement.values(values)
         for place in statement.packed:
             given[place] = self._session.pack(given[place])
-        return _Fetched(*self._session.execute(statement.sql, given))
+        return _Fetched(*self._session.execute(statement.sql, given, unpacks=statement.unpacks))
 
     def executemany(self, sql: str, values: Iterable[Sequence[Any]], /) -> object:
         """See `Database`."""
@@ -97,8 +96,9 @@ class PostgresConnection:
     def among(self, statement: str, names: Iterable[str | int]) -> Iterator[Row]:
         """See `Database`. All names are one statement."""
         if some := list(names):
-            sql = f"{translated(statement).sql.rstrip().removesuffix('IN')}= ANY($1)"
-            yield from self._session.execute(sql, [some]).rows
+            asked = translated(statement)
+            sql = f"{asked.sql.rstrip().removesuffix('IN')}= ANY($1)"
+            yield from self._session.execute(sql, [some], unpacks=asked.unpacks).rows
 
     @contextmanager
     def transaction(self, *, writes: bool) -> Iterator[None]:
@@ -119,7 +119,7 @@ class PostgresConnection:
         try:
             yield
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise StoreError(sentence(error, self.name)) from error
+            raise self._session.error(sentence(error, self.name)) from error
 
     def damaged(self, what: object) -> str:
         """See `Database`."""

@@ -29,8 +29,10 @@ class Statement(NamedTuple):
     """Names of the values in their order; none: they are given in their order."""
     packed: frozenset[int]
     """Places of the values to pack."""
+    unpacks: bool
+    """Whether the bodies among its columns are to be unpacked."""
 
-    def values(self, given: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+    def values(self, given: Sequence[Any] | Mapping[str, object]) -> list[Any]:
         """The values in their order."""
         return [given[name] for name in self.names] if isinstance(given, Mapping) else list(given)
 
@@ -55,8 +57,9 @@ def translated(sql: str) -> Statement:
             packed.add(at - 1)
         return f"${at}"
 
-    text = _VALUE.sub(numbered, _HINT.sub("", _UNPACKED.sub(r"\1", _with_key(sql))))
-    return Statement(text, tuple(names), frozenset(packed))
+    plain, unpacked = _UNPACKED.subn(r"\1", _with_key(sql))
+    text = _VALUE.sub(numbered, _HINT.sub("", plain))
+    return Statement(text, tuple(names), frozenset(packed), unpacked > 0)
 
 
 def _with_key(sql: str) -> str:

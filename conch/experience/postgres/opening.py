@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from conch.errors import NoStoreError, StoreError
+from conch.errors import NoStoreError, StoreAwayError, StoreError
 from conch.experience.postgres.connection import PostgresConnection, sentence
 from conch.experience.postgres.schema import APPLICATION, SCHEMA, creation
 from conch.experience.postgres.session import Session
@@ -20,6 +20,22 @@ OLDEST_SERVER: Final = 15
 _WRITER: Final = 0x434E4358
 """The advisory lock of the one writer, `CNCX` as in the header of a SQLite file; the database's other locks are its
 users' own."""
+_AWAY: Final = (
+    OSError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.TooManyConnectionsError,
+)
+_SETTINGS: Final = {
+    "application_name": "conch",
+    "search_path": SCHEMA,
+    "jit": "off",
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
+"""Of each session. By the last three the server ends it, and lets go of its lock, a minute after the client's machine
+is gone."""
 
 
 def shown(url: str) -> str:
@@ -64,10 +80,12 @@ def open_writer(url: str, timeout: float) -> PostgresConnection:
 @contextmanager
 def _opened(url: str, timeout: float, settings: dict[str, str]) -> Iterator[PostgresConnection]:
     """A session at the server of `url`, which is closed where opening the store raises. Raises StoreError."""
-    own = {"application_name": "conch", "search_path": SCHEMA, "lock_timeout": f"{timeout:g}s", "jit": "off"}
+    own = _SETTINGS | {"lock_timeout": f"{timeout:g}s"}
     try:
         session = Session(url, timeout, own | settings)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except _AWAY as error:
+        raise StoreAwayError(sentence(error, shown(url))) from error
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise StoreError(sentence(error, shown(url))) from error
     connection = PostgresConnection(session, shown(url))
     try:

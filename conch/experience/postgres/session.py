@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncpg
 
+from conch.errors import StoreAwayError, StoreError
 from conch.experience.packing import new_packing
 from conch.experience.postgres.dialect import from_text, to_column
 
@@ -71,17 +72,25 @@ class Session:
         """`timeout`: seconds to wait for the server. `settings`: of the session, by the server's names."""
         self._prepared: dict[str, _Prepared] = {}
         packing = new_packing()
-        self.pack = packing.packed
-        self._readers = {"text": from_text, "bytea": packing.unpacked}
+        self.pack, self._unpack = packing.packed, packing.unpacked
         self._connection = _run(asyncpg.connect(url, timeout=timeout, server_settings=settings, statement_cache_size=0))
+
+    def error(self, message: str) -> StoreError:
+        """The error to raise: StoreAwayError where the session has broken off."""
+        return StoreAwayError(message) if self._connection.is_closed() else StoreError(message)
 
     def command(self, sql: str) -> None:
         """Execute a statement without values and without rows, or several."""
         _run(self._connection.execute(sql))
 
-    def execute(self, sql: str, values: Sequence[Any]) -> Answer:
-        """Execute a statement with these values."""
-        return _run(self._execute(sql, values))
+    def execute(self, sql: str, values: Sequence[Any], *, unpacks: bool = False) -> Answer:
+        """Execute a statement with these values. `unpacks`: whether the bytes that it gives are packed bodies, to be
+        read."""
+        answer = _run(self._execute(sql, values))
+        if not unpacks:
+            return answer
+        rows = [tuple(self._unpack(one) if type(one) is bytes else one for one in row) for row in answer.rows]
+        return Answer(rows, answer.rowcount)
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Execute a statement with each of these rows of values."""
@@ -111,7 +120,7 @@ class Session:
         if found is None:
             statement = await self._connection.prepare(sql)
             parameters = tuple(_taken(one) for one in statement.get_parameters())
-            columns = tuple(self._readers.get(one.type.name, _same) for one in statement.get_attributes())
+            columns = tuple(from_text if one.type.name == "text" else _same for one in statement.get_attributes())
             found = _Prepared(statement, parameters, columns)
             if len(self._prepared) >= _STATEMENTS:
                 self._prepared.clear()

@@ -7,13 +7,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
 from conch.errors import BusUnreachableError, NoStoreError, StoreError
-from conch.experience import ExperienceReader, SqliteReader, store_path
+from conch.experience import ExperienceReader, StoreLocation, store_location
 from conch.home import Home
 from conch.tasks import OwnedTasks
 from conch_services.dashboard.stream.hub import LiveHub
@@ -52,9 +51,9 @@ class DashboardContext:
         return self.shared_events.bus
 
     @property
-    def store(self) -> Path:
-        """The file of the store."""
-        return store_path(self.settings.store.url, self.home.path)
+    def store(self) -> StoreLocation:
+        """The store's file or database."""
+        return store_location(self.settings.store.url, self.home.path)
 
     async def read(self, work: Callable[[ExperienceReader], T]) -> T:
         """The result of `work` on the history, in a thread.
@@ -66,9 +65,10 @@ class DashboardContext:
     def _read(self, work: Callable[[ExperienceReader], T]) -> T:
         reader = getattr(self._mine, "reader", None)
         if reader is None:
-            if not self.store.exists():
-                raise NoStoreError(f"there are no experiences at {self.store} yet: conch run makes some")
-            reader = self._mine.reader = SqliteReader(self.store)
+            try:
+                reader = self._mine.reader = self.store.reader()
+            except NoStoreError:
+                raise NoStoreError(f"there are no experiences at {self.store} yet: conch run makes some") from None
             self._open.append(reader)
         try:
             return work(reader)

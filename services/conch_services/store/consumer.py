@@ -19,7 +19,7 @@ from conch.consumer import ConsumerSpec, ServiceContext
 from conch.consumer.group import report_position
 from conch.consumer.runtime import ConsumerCounts, answer_retry, dead_letter, publish_dead_letter
 from conch.errors import ContractError
-from conch.experience import FACTS, SqliteStore, store_path
+from conch.experience import FACTS, store_location
 from conch.log import get_logger
 from conch.processes import ConsumerNote
 from conch.tasks import OwnedTasks
@@ -30,6 +30,7 @@ from conch_schemas import (
     agent_of,
     subject_filter,
 )
+from conch_services.store.away import through_outages
 from conch_services.store.outbox import Outbox
 from conch_services.store.pruning import PruningSchedule
 from conch_services.store.signing import CheckpointSigning
@@ -59,7 +60,7 @@ class StoreService:
     name = "store"
 
     def __init__(self, context: ServiceContext) -> None:
-        self._path = store_path(context.settings.store.url, context.home)
+        self._location = store_location(context.settings.store.url, context.home)
         self._report = context.report
         self._pruning = PruningSchedule(context.settings, context.home)
         self._signing = CheckpointSigning(context.home, self._note)
@@ -86,9 +87,14 @@ class StoreService:
         return self._waiting > 0
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Join events until `stop`. Raises StoreError when the file cannot be used."""
+        """Join events until `stop`; where the store's server goes away, from its position on once it is back. Raises
+        StoreError when the store cannot be used."""
+        await through_outages(lambda: self._serve(shared_events, stop), stop, self._note)
+
+    async def _serve(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         self._bus = bus = shared_events.bus
-        self._store = await asyncio.to_thread(SqliteStore, self._path)
+        self._is_level.clear()
+        self._store = await asyncio.to_thread(self._location.writer)
         self._outbox.open(bus, self._store)
         try:
             await self._thread.run(self._signing.open, self._store)
@@ -122,7 +128,7 @@ class StoreService:
     async def retry_alone(self, bus: Bus, seq: int) -> None:
         """Join the event of a dead letter, for a store that does not run. Raises what is wrong with it."""
         self._bus = bus
-        self._store = await asyncio.to_thread(SqliteStore, self._path)
+        self._store = await asyncio.to_thread(self._location.writer)
         self._outbox.open(bus, self._store)
         try:
             stream = await bus.state()

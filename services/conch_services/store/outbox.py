@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from conch.bus import Bus, OutgoingMessage
-from conch.experience import SqliteStore
+from conch.experience import ExperienceStore
 from conch.tasks import OwnedTasks
 from conch_schemas import ExperienceRecorded, encode, subject_filter, subject_of
 from conch_services.store.thread import StoreThread
@@ -26,9 +26,10 @@ class Outbox:
         self.handled = 0
         """Everything up to this sequence is joined, and what was recorded is published."""
 
-    def open(self, bus: Bus, store: SqliteStore) -> None:
-        """Use this bus and this store from now on."""
+    def open(self, bus: Bus, store: ExperienceStore) -> None:
+        """Use this bus and this store from now on; the store's outbox has what was not settled in another one."""
         self._bus, self._store = bus, store
+        self.published, self.publishing = [], None
 
     async def publish_next(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
         """Publish these behind what is being published, and do not wait for it; up to `upto` all is handled then.

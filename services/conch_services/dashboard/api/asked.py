@@ -10,7 +10,7 @@ from fastapi import Depends, Path, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from conch.errors import StoreError
+from conch.errors import NoStoreError
 from conch.experience import CycleFilter
 from conch.views import View
 from conch_schemas.action import ActionKind, OutcomeStatus
@@ -86,9 +86,7 @@ async def known_agents(world: DashboardContext) -> tuple[str, ...]:
     run = world.home.running()
     try:
         acted = await world.read(lambda reader: reader.agents())
-    except StoreError:
-        if world.store.exists():
-            raise
+    except NoStoreError:
         acted = ()
     names = {*acted, *(run.agents if run is not None else ()), *world.home.agents()}
     return tuple(sorted(names)) or (world.settings.agent,)

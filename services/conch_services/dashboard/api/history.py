@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from conch.config import read
-from conch.errors import BusError, StoreError
+from conch.errors import BusError, NoStoreError
 from conch.experience import CycleFilter, ExperienceReader, removed_words
 from conch.views import (
     LAST,
@@ -64,7 +64,10 @@ async def agents(world: TheWorld) -> Response:
     def rows(reader: ExperienceReader) -> dict[str, tuple[int | None, float | None]]:
         return {name: (reader.cycles.last_cycle(name), reader.charts.figures(name, LAST).mean_total) for name in names}
 
-    figures = await world.read(rows) if world.store.exists() else {}
+    try:
+        figures = await world.read(rows)
+    except NoStoreError:
+        figures = {}
     found = [
         AgentRow(agent=name, running=name in running, last_cycle=last, mean=mean)
         for name in names
@@ -131,9 +134,7 @@ async def needs(world: TheWorld, agent: AgentQuery = None) -> Response:
     name = await the_agent(world, agent)
     try:
         changes = await world.read(lambda reader: reader.charts.needs_history(name, 1))
-    except StoreError:
-        if world.store.exists():
-            raise
+    except NoStoreError:
         changes = []
     return document(needs_shown(world.settings.needs, changes[-1] if changes else None))
 

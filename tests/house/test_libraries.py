@@ -26,6 +26,7 @@ PROJECTS = ("conch/workspace/files/", "conch/cli/reward/template/")
 """Small projects of their own, which are copied and never imported here."""
 EXTRAS = {
     "services/conch_services/otel/": "otel",
+    "conch/library/arrow.py": "data",
     "conch/processes/child.py": "fast",
     "conch/engine/process.py": "local",
     "conch/memory/embed.py": "memory",

@@ -70,6 +70,12 @@ MARKS: Final[Columns] = {
     **dict.fromkeys(("event", "previous", "hash"), "string"),
 }
 """All but the columns of the principles, which are numbers."""
+FIGURES: Final[Columns] = {
+    **dict.fromkeys(("agent", "name"), "string"),
+    **dict.fromkeys(("value", "low", "high"), "double"),
+    **dict.fromkeys(("unit", "cohort"), "string"),
+    "cycles": "int64",
+}
 _STATE: Final[Columns] = {
     "cycle": "int64",
     "step": "int64",

@@ -12,7 +12,7 @@ from conch.config import load
 from conch.errors import HomeError, UsageError
 from conch.experience import ExperienceReader, ScoredSince, SqliteReader, store_path
 from conch.home import Home
-from conch.library.arrow import CYCLES, GOALS, MARKS, SCORES, TRANSITIONS, Columns, Rows
+from conch.library.arrow import CYCLES, FIGURES, GOALS, MARKS, SCORES, TRANSITIONS, Columns, Rows
 from conch.library.rows import (
     Row,
     cycle_row,
@@ -177,6 +177,25 @@ class HomeReader:
             return (mark_row(mark) for name in names for mark in self._store.chain.marks(name))
 
         return Rows(rows, MARKS)
+
+    def key_figures(self, agent: str | None = None, *, limit: int = 1000) -> Rows:
+        """One row for each key figure of each agent, over its last `limit` recorded cycles.
+
+        Columns: `agent`, `name`, `value` (None: too few cycles), `low` and `high` (its 95 % interval; None: it has
+        none), `unit`, `cohort` (seen: recorded; scored: with a total or with needs measured), `cycles` (how many
+        of the cohort). Names: format_compliance, tool_success, needs_improvement, unique_skills, skill_entropy,
+        learning_progress (over the last 200 cycles at most), reward_coverage.
+        """
+        from conch.views import cohort_figures  # only here: rows do without the rules
+
+        self._refuse(agent, limit)
+
+        def rows() -> Iterator[Row]:
+            for name in self.agents if agent is None else (agent,):
+                for figure in cohort_figures(self._store.charts.points(name, limit)):
+                    yield {"agent": name, **figure._asdict()}
+
+        return Rows(rows, FIGURES)
 
     def sampler(
         self,

@@ -46,6 +46,7 @@ import json, logging, sys, time, warnings
 logging.disable(logging.INFO)  # its log goes to the same output
 warnings.filterwarnings("ignore")
 import torch
+torch.set_num_threads(1)  # of few rows each call is short: threads would only wait for each other
 from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, TensorDictPrioritizedReplayBuffer
 buffers = {}

@@ -7,6 +7,7 @@ from .models import ComponentStats as ComponentStats
 from .models import CostSummary as CostSummary
 from .models import CycleCounts as CycleCounts
 from .models import CycleFilter as CycleFilter
+from .models import DecisionState as DecisionState
 from .models import ExperiencePoint as ExperiencePoint
 from .models import ExperienceSummary as ExperienceSummary
 from .models import PendingActs as PendingActs
@@ -19,7 +20,9 @@ from .models import SampleChanges as SampleChanges
 from .models import SampleRow as SampleRow
 from .models import ScoredSince as ScoredSince
 from .models import ScorerVersion as ScorerVersion
+from .models import StateGoal as StateGoal
 from .models import StreamLoss as StreamLoss
+from .models import Transition as Transition
 from .models import UnscoredActs as UnscoredActs
 from .models import removal_of as removal_of
 from .models import removed_words as removed_words

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from conch.experience.queries.bodies import ShownLine, ShownScore
-from conch_schemas import ActionTaken
+from conch_schemas import ActionTaken, ExperienceRecorded, PromptMessage
 
 
 class ExperiencePoint(NamedTuple):
@@ -33,6 +33,55 @@ class ExperiencePoint(NamedTuple):
     breakdown: tuple[ShownLine, ...]
     """What adds up to the total."""
     needs_after: Mapping[str, float] | None
+
+
+class StateGoal(NamedTuple):
+    """A goal that was active when the agent decided."""
+
+    goal: str
+    statement: str
+    best: float
+    """The best measure of its check up to then, 0..1."""
+
+
+@dataclass(frozen=True)
+class DecisionState:
+    """What an agent knew when it decided: the state of a Markov decision process, as far as it was observed."""
+
+    cycle: int
+    step: int
+    action_id: str
+    """The act that it decided."""
+    needs: Mapping[str, float] | None
+    """Satisfaction by need, 0..1, before the act; None: not known."""
+    goals: tuple[StateGoal, ...]
+    observation: tuple[PromptMessage, ...]
+    """The messages that the mind was given; empty where they are not known."""
+
+    @classmethod
+    def of(
+        cls,
+        act: ActionTaken | ExperienceRecorded,
+        needs: Mapping[str, float] | None,
+        observation: tuple[PromptMessage, ...],
+    ) -> DecisionState:
+        """The state in which this act was decided."""
+        goals = tuple(StateGoal(check.goal, check.statement, check.best) for check in act.goals)
+        return cls(act.cycle or 0, act.step, act.action_id or "", needs, goals, observation)
+
+
+@dataclass(frozen=True)
+class Transition:
+    """An experience with the state that it was decided in and the one it led to."""
+
+    experience: ExperienceRecorded
+    next_state: DecisionState | None
+    """The state of the agent's next act; None until that one is stored."""
+
+    @property
+    def state(self) -> DecisionState:
+        """The state that the act was decided in."""
+        return DecisionState.of(self.experience, self.experience.needs_before, self.experience.messages)
 
 
 class CycleCounts(NamedTuple):

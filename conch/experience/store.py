@@ -38,6 +38,7 @@ from conch.experience.models import (
     ScoredSince,
     ScorerVersion,
     StreamLoss,
+    Transition,
     UnscoredActs,
 )
 from conch.experience.queries.bodies import ShownCheck
@@ -119,6 +120,11 @@ class CycleReader(Protocol):
 
     def act(self, agent: str, cycle: int) -> ActionTaken | None:
         """The act of a cycle (of its last step), recorded as an experience or not; None while it is not stored."""
+        ...
+
+    def transitions(self, agent: str | None, since: ScoredSince, last: int | None = None) -> Iterator[Transition]:
+        """The experiences of `walk`, each with the state that it led to: that of the agent's next act, by cycle and
+        place, recorded as an experience or not. The last experience has none until the next act is stored."""
         ...
 
     def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
+from conch.experience import DecisionState, Transition
 from conch.experience.queries import BUILTIN_SCORERS, PHASES
+from conch.library.arrow import GOAL, SCORE
 from conch_schemas import ExperienceRecorded, Mark
 
 Row = dict[str, object]
@@ -39,6 +42,40 @@ def cycle_row(experience: ExperienceRecorded) -> Row:
         **_scores(experience),
         **_needs(experience.needs_before, "before"),
         **_needs(experience.needs_after, "after"),
+    }
+
+
+def nested_cycle_row(experience: ExperienceRecorded) -> Row:
+    """The same with all scores, goals and needs as nested columns beside the flat ones, for Arrow."""
+    return {
+        **cycle_row(experience),
+        "scores": [score.model_dump(include=set(SCORE)) for score in experience.scores],
+        "goals": [check.model_dump(include=set(GOAL)) for check in experience.goals],
+        "needs_before": experience.needs_before,
+        "needs_after": experience.needs_after,
+    }
+
+
+def transition_row(transition: Transition) -> Row:
+    """One transition; `HomeReader.transitions` documents the columns."""
+    experience, following = transition.experience, transition.next_state
+    action = experience.action
+    return {
+        **_key(experience),
+        "state": _state(transition.state),
+        "action": {
+            "kind": action.kind,
+            "tool": action.tool,
+            "args": json.dumps(action.args, sort_keys=True, ensure_ascii=False),
+            "text": action.text,
+            "raw": experience.raw,
+        },
+        "reward": experience.total,
+        "coverage": experience.coverage,
+        "complete": experience.complete,
+        "next_state": None if following is None else _state(following),
+        "episode": experience.episode,
+        "terminal": experience.terminal,
     }
 
 
@@ -104,6 +141,16 @@ def _scores(experience: ExperienceRecorded) -> Row:
     for score in experience.scores:
         values.setdefault(f"score_{score.component}", score.value)
     return {f"score_{name}": None for name in BUILTIN_SCORERS} | values
+
+
+def _state(state: DecisionState) -> Row:
+    return {
+        "cycle": state.cycle,
+        "step": state.step,
+        "needs": None if state.needs is None else dict(state.needs),
+        "goals": [goal._asdict() for goal in state.goals],
+        "observation": [{"role": message.role, "content": message.content} for message in state.observation],
+    }
 
 
 def _needs(needs: Mapping[str, float] | None, when: str) -> Row:

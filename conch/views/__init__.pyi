@@ -62,6 +62,12 @@ from .home import PageAt as PageAt
 from .installed import RegisteredPlugin as RegisteredPlugin
 from .installed import plugin_findings as plugin_findings
 from .installed import registered as registered
+from .key_figures import EXECUTED as EXECUTED
+from .key_figures import Acted as Acted
+from .key_figures import CohortFigure as CohortFigure
+from .key_figures import RewardSlope as RewardSlope
+from .key_figures import cohort_figures as cohort_figures
+from .key_figures import slope as slope
 from .line import ACTION_WIDTH as ACTION_WIDTH
 from .line import action_words as action_words
 from .line import cycle_columns as cycle_columns

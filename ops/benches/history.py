@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from conch.experience import SqliteStore
@@ -34,6 +35,8 @@ from conch_schemas import (
     source_of,
 )
 
+FACTS = 6
+"""Of a cycle."""
 BATCH = 500
 """Cycles to a transaction."""
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,29 +49,33 @@ PARTS = (
 
 def fill_store(home: Path, cycles: int, agent: str = "echo") -> None:
     """So many cycles of the home's agent, as if of another stream that is gone."""
-    agentuid = Home(home).agentuid(agent)
-    pattern = list(_pattern(agent, agentuid))
     with SqliteStore(home / "store.db") as store:
         store.set_epoch("made up")
-        weights = WeightsSet(
-            id=consequence_id(agentuid, "run", "w1", WeightsSet),
-            source=source_of(agent, agentuid),
-            agent=agent,
-            time=BEGIN,
-            version="w1",
-            parts=PARTS,
-        )
-        store.apply([(1, weights)], upto=1, now=BEGIN)
+        facts = facts_of(home, cycles, agent)
+        store.apply([(1, next(facts))], upto=1, now=BEGIN)
         seq, said = 2, []
         for start in range(0, cycles, BATCH):
-            facts = [
-                fact for cycle in range(start, min(start + BATCH, cycles)) for fact in _cycle(pattern, agentuid, cycle)
-            ]
-            placed = list(enumerate(facts, start=seq))
-            seq += len(facts)
+            placed = list(enumerate(islice(facts, BATCH * FACTS), start=seq))
+            seq += len(placed)
             now = BEGIN + timedelta(seconds=start + BATCH)
             said = [one.id for one in store.apply(placed, upto=seq - 1, now=now, published=said)]
         store.mark_published(said)
+
+
+def facts_of(home: Path, cycles: int, agent: str = "echo") -> Iterator[Event]:
+    """The weight set, and the facts of so many cycles."""
+    agentuid = Home(home).agentuid(agent)
+    yield WeightsSet(
+        id=consequence_id(agentuid, "run", "w1", WeightsSet),
+        source=source_of(agent, agentuid),
+        agent=agent,
+        time=BEGIN,
+        version="w1",
+        parts=PARTS,
+    )
+    pattern = list(_pattern(agent, agentuid))
+    for cycle in range(cycles):
+        yield from _cycle(pattern, agentuid, cycle)
 
 
 def _pattern(agent: str, agentuid: str) -> Iterator[Event]:

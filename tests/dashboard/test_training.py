@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.minds.memory import BanditMemory, save
+from conch.views.key_figures import FEWEST, slope
 from conch_schemas import PolicySet, cycle_event_id, source_of
-from conch_services.dashboard.learning import FEWEST, by_policy, curves, slope
+from conch_services.dashboard.learning import by_policy, curves
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
 

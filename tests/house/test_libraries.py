@@ -27,6 +27,7 @@ PROJECTS = ("conch/workspace/files/", "conch/cli/reward/template/")
 EXTRAS = {
     "services/conch_services/otel/": "otel",
     "conch/experience/postgres/": "postgres",
+    "conch/library/arrow.py": "data",
     "conch/processes/child.py": "fast",
     "conch/engine/process.py": "local",
     "conch/memory/embed.py": "memory",

@@ -183,3 +183,40 @@ def test_the_home_is_that_of_the_environment_where_none_is_named(
 
     with conch.open() as opened:
         assert opened.agents == ("echo",)
+
+
+async def test_key_figures_name_their_cohort(make_home: MakeHome) -> None:
+    """Three cycles, one of them invalid, two of them tool calls of which one fails."""
+    replies = ('TOOL: filesystem(operation="list", path=".")', 'TOOL: filesystem(operation="read", path="no")', "???")
+    home = await make_home(replies)
+
+    with conch.open(home) as opened:
+        cycles = list(opened.cycles())
+        rows = {str(row["name"]): row for row in opened.key_figures()}
+
+    def said(name: str) -> tuple[object, ...]:
+        return tuple(rows[name][column] for column in ("value", "cohort", "cycles"))
+
+    assert {row["agent"] for row in rows.values()} == {"echo"}
+    assert said("format_compliance") == (pytest.approx(2 / 3), "seen", 3)
+    assert said("tool_success") == (0.5, "seen", 2)
+    assert said("unique_skills") == (2.0, "seen", 2)
+    assert said("skill_entropy") == (pytest.approx(1.0), "seen", 2)
+    levels = [mean_need(cycle) for cycle in cycles]
+    assert said("needs_improvement") == (pytest.approx((levels[2] - levels[0]) / 2), "scored", 3)
+    assert said("learning_progress") == (None, "scored", 3)
+    assert said("reward_coverage")[1:] == ("scored", 3)
+
+
+def mean_need(row: dict[str, object]) -> float:
+    """The mean satisfaction after a cycle."""
+    found = [float(str(value)) for name, value in row.items() if name.startswith("need_") and name.endswith("_after")]
+    return sum(found) / len(found)
+
+
+def test_learning_progress_has_its_interval(fill_home: FillHome) -> None:
+    """Of 250 cycles without any score the last 200 rise by nothing, surely."""
+    with conch.open(fill_home(echo=250)) as opened:
+        [row] = [row for row in opened.key_figures("echo") if row["name"] == "learning_progress"]
+
+    assert (row["value"], row["low"], row["high"], row["cycles"]) == (0.0, 0.0, 0.0, 200)

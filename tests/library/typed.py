@@ -71,7 +71,8 @@ async def program(bus: Bus) -> None:
         assert_type(found, Bus)
     with conch.open("demo") as home:
         assert_type(home, conch.HomeReader)
-        assert_type(home.cycles(), Iterator[dict[str, object]])
+        rows: Iterator[dict[str, object]] = home.cycles()
+        assert_type(next(rows), dict[str, object])
     assert_type(score(brevity, make_action_taken()), Score)
     done = await consume(nothing, [])
     assert_type(done, Consumed)

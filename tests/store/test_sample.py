@@ -54,8 +54,8 @@ def test_a_draw_is_where_the_running_sum_passes_the_point(
     assert (ends[drawn] - values[drawn] <= points * ends[-1] + slack).all()
 
 
-def test_three_levels_draw_as_the_running_sum_does() -> None:
-    """40,000 values are more than two levels of 128 hold."""
+def test_four_levels_draw_as_the_running_sum_does() -> None:
+    """40,000 values are more than three levels of 32 hold."""
     values = np.random.default_rng(1).random(40_000)
     points = np.linspace(0, 0.999999, 500)
 

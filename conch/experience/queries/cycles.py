@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from conch.experience.assemble import ExperienceVerdict, assemble
 from conch.experience.join_case import JoinCase
-from conch.experience.models import CycleFilter, PendingActs, ScoredSince
+from conch.experience.models import CycleFilter, DecisionState, PendingActs, ScoredSince, Transition
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import stored_act
 from conch.rewards import parts_of_act
@@ -49,6 +49,9 @@ _NTH_OF_ALL: Final = "SELECT 0, seq FROM experiences ORDER BY seq DESC LIMIT 1 O
 _WALK: Final = 100
 """Experiences of a walk that are read at one time."""
 _ACT: Final = "SELECT unpacked(body) FROM acts WHERE agent = ? AND cycle = ? ORDER BY seq DESC LIMIT 1"
+_ACT_AFTER: Final = """
+    SELECT act, unpacked(body) FROM acts WHERE agent = ? AND cycle >= ? AND (cycle, seq) > (?, ?)
+    ORDER BY cycle, seq LIMIT 1"""
 _CYCLE: Final = "SELECT cycle FROM acts WHERE act = (SELECT act FROM actions WHERE action_id = ?)"
 _PROMPT: Final = """
     SELECT unpacked(body) FROM contexts
@@ -120,6 +123,12 @@ class SqlCycles:
             yield from page
             cycle, seq = page[-1].cycle or 0, page[-1].seq
 
+    def transitions(self, agent: str | None, since: ScoredSince, last: int | None = None) -> Iterator[Transition]:
+        for experience in self.walk(agent, since, last):
+            with self._file.snapshot():
+                state = self._state_after(experience)
+            yield Transition(experience, state)
+
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         conditions, named = _where(filters)
         where = " AND ".join(filter(None, ("e.agent = :agent AND e.cycle < :before", conditions)))
@@ -187,6 +196,16 @@ class SqlCycles:
     def cycle_of(self, action_id: str) -> int | None:
         row = self._file.row(_CYCLE, action_id)
         return None if row is None else int(row[0])
+
+    def _state_after(self, experience: ExperienceRecorded) -> DecisionState | None:
+        """The state in which the agent decided its next act; None while that is not stored."""
+        cycle = experience.cycle or 0
+        row = self._file.row(_ACT_AFTER, experience.agent, cycle, cycle, experience.seq)
+        if row is None:
+            return None
+        act, context = stored_event(ActionTaken, row[1]), fill_context(self._file, JoinCase(row[0], "")).context()
+        needs = act.needs if context.needs_before is None else context.needs_before
+        return DecisionState.of(act, needs, context.messages)
 
     def _holding(self, where: str, named: Mapping[str, object], text: str) -> Iterator[int]:
         """Acts in whose words the text stands, the last cycle first; reads as far as it is asked."""

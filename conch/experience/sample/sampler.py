@@ -69,6 +69,8 @@ class ExperienceSampler:
         self._half_life = self.priority.half_life or float(size)
         self._origin = 0
         self._tree = SumTree(np.zeros(1))
+        self._stale = np.zeros(0, dtype=np.int64)
+        """Slots that were drawn since their priorities were made: each draw lowers them."""
         self._orders: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def __len__(self) -> int:
@@ -84,6 +86,7 @@ class ExperienceSampler:
         """Take in what the store has recorded, revised and removed since. Raises StoreError."""
         self.view.refresh()
         if not self.view.dirty:
+            self._set(np.zeros(0, dtype=np.int64))
             return
         self._orders.clear()
         if self._is_to_rebuild():
@@ -163,7 +166,7 @@ class ExperienceSampler:
     ) -> SampleBatch:
         column = self.view.column
         np.add.at(column("uses"), slots, 1)
-        self._set(slots)
+        self._stale = np.concatenate([self._stale, slots])
         weights = np.ones(len(slots)) if weights is None else weights
         return SampleBatch(column("act")[slots], column("cycle")[slots], column("total")[slots], chances, weights)
 
@@ -186,9 +189,13 @@ class ExperienceSampler:
         powers = np.zeros(self.view.capacity)
         powers[: len(self)] = self._powers(np.arange(len(self)))
         self._tree = SumTree(powers)
+        self._stale = self._stale[:0]
 
     def _set(self, slots: NDArray[np.int64]) -> None:
-        """Make the priorities of these slots anew; those behind the last row get none."""
+        """Make the priorities of these slots anew, and those of the stale ones; those behind the last row get none."""
+        slots, self._stale = np.unique(np.concatenate([self._stale, slots])), self._stale[:0]
+        if not len(slots):
+            return
         there = slots[slots < len(self)]
         self._tree.set(there, self._powers(there))
         free = slots[slots >= len(self)]

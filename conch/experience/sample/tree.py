@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-FAN: Final = 128
-"""Children of a node: a draw from a million values takes three steps of 128 instead of 20 of two, each a few numpy
-calls for the whole batch."""
+FAN: Final = 32
+"""Children of a node: a draw from a million values takes four steps instead of 20 of two, each a few numpy calls for
+the whole batch. Measured for 256 of a million: 0.20 ms with 16, 0.22 with 32, 0.33 with 64, 0.45 with 128; setting 256
+took 0.12 ms with 16 and 0.10 to 0.11 with the others."""
 
 
 class SumTree:

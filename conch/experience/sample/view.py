@@ -18,6 +18,8 @@ _ROW: Final = np.dtype(
         *(("total", "f8"), ("expected", "f8"), ("surprise", "f8")),
     ]
 )
+_CODED: Final = ("agent", "outcome", "tool", "skill", "need")
+"""Columns of names, as numbers."""
 _SMALLEST: Final = 1024
 
 
@@ -111,26 +113,38 @@ class SampleView:
         if self._is_cut and self._count == self.size:
             first = int(self.column("seq").min())
             rows = [row for row in rows if row.seq > first or row.act in self._slots]
-        self._reserve(self._count + sum(row.act not in self._slots for row in rows))
-        for row in rows:
-            slot = self._slots.get(row.act)
-            if slot is None:
-                self._add(row)
-            else:
+        new = [row for row in rows if row.act not in self._slots]
+        for row in rows if len(new) < len(rows) else ():
+            if (slot := self._slots.get(row.act)) is not None:
                 self._change_row(slot, row)
+        self._add(new)
         if (excess := self._count - self.size) > 0:
             self._is_cut = True
             self._remove(np.argpartition(self.column("seq"), excess - 1)[:excess].tolist())
 
-    def _add(self, row: SampleRow) -> None:
-        slot = self._count
-        self._slots[row.act], self._count, self.came = slot, slot + 1, self.came + 1
-        codes = self._coded(row)
-        expected = self._expected(codes[0], codes[3])
-        surprise = abs(row.total - expected)
-        self._rows[slot] = (row.act, row.seq, row.cycle, self.came, *codes, 0, row.total, expected, surprise)
-        self._learn(codes[0], codes[3], row.total, 1)
-        self.dirty.add(slot)
+    def _add(self, rows: Sequence[SampleRow]) -> None:
+        """Add these, a column at a time: a view may begin with a million."""
+        if not rows:
+            return
+        first, end = self._count, self._count + len(rows)
+        self._reserve(end)
+        coded, means = [], []
+        for row in rows:
+            codes = self._coded(row)
+            coded.append(codes)
+            means.append(self._expected(codes[0], codes[3]))
+            self._learn(codes[0], codes[3], row.total, 1)
+        there = self._rows[first:end]
+        there["act"], there["seq"] = [row.act for row in rows], [row.seq for row in rows]
+        there["cycle"], there["total"] = [row.cycle for row in rows], [row.total for row in rows]
+        for name, column in zip(_CODED, zip(*coded, strict=True), strict=True):
+            there[name] = column
+        there["born"] = np.arange(self.came + 1, self.came + len(rows) + 1)
+        there["uses"], there["expected"] = 0, means
+        there["surprise"] = np.abs(there["total"] - there["expected"])
+        self._slots.update(zip((row.act for row in rows), range(first, end), strict=True))
+        self._count, self.came = end, self.came + len(rows)
+        self.dirty.update(range(first, end))
 
     def _change_row(self, slot: int, row: SampleRow) -> None:
         before = self._rows[slot]

@@ -8,10 +8,8 @@ from statistics import fmean
 from typing import NamedTuple, TypedDict
 
 from conch.experience import CostSummary, ExperiencePoint
-from conch.views import amount_words, fixed, signed
+from conch.views import EXECUTED, amount_words, fixed, signed
 
-EXECUTED = ("success", "error", "timeout", "blocked")
-"""Outcomes of acts that a tool was asked for."""
 MOST_ACTIONS = 8
 """Bars of the action distribution; what is rarer is counted together."""
 OTHERS = "others"

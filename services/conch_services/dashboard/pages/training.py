@@ -12,9 +12,10 @@ from starlette.routing import Route
 from conch.bus import Bus
 from conch.experience import ExperienceReader
 from conch.minds import LearningProgress, learnt
+from conch.views import Acted, slope
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
 from conch_services.dashboard.asking import after, asked, kept
-from conch_services.dashboard.learning import Acted, by_policy, curves, slope
+from conch_services.dashboard.learning import by_policy, curves
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.world import DashboardContext

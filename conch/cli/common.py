@@ -153,7 +153,7 @@ def stream_bytes(settings: Settings) -> int:
 
 
 def open_store(home: Home, settings: Settings) -> ExperienceReader:
-    """The home's experience store, for reading. Raises StoreError when there is none."""
+    """The home's experience store, for reading. Raises NoStoreError when there is none, StoreError."""
     from conch.experience import store_location
 
     store = store_location(settings.store.url, home.path)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
 
-from conch.data.row import Format, LeftOut, Row, make_row
+from conch.data.row import Format, LeftOut, Lineage, Row, make_row
 from conch.data.selection import Selection
 from conch.data.survey import Survey
 from conch.experience import Example, ExampleDecoding
@@ -41,7 +41,7 @@ class Workshop:
         """A reply of the model as the messages of a completion."""
         return [{"role": "assistant", "content": self.redact(text)}]
 
-    def lineage(self, example: Example) -> dict[str, Any]:
+    def lineage(self, example: Example) -> Lineage:
         """The lineage of a row that was made of one act."""
         decoding = decoding_of(example)
         return {
@@ -135,7 +135,8 @@ def kto_row(example: Example, workshop: Workshop) -> Row | LeftOut:
         "completion": workshop.reply(example.act.data.raw),
         "label": label,
     }
-    return make_row("kto", columns, **workshop.lineage(example), margin=advantage)
+    lineage: Lineage = {**workshop.lineage(example), "margin": advantage}
+    return make_row("kto", columns, **lineage)
 
 
 def grpo_row(example: Example, workshop: Workshop) -> Row | LeftOut:

@@ -11,9 +11,9 @@ from typing import Final
 from conch.data.row import Split
 from conch.experience import ExampleMark
 
-SHRUNK: Final = 5.0
-"""Acts that the agent's mean counts for in the mean of a state. With one other act in a state, a sixth of the baseline
-is that act's; with 45, nine tenths."""
+SHRUNK: Final = 2.0
+"""Acts that the agent's mean counts for in the mean of a state. With one other act in a state, a third of the baseline
+is that act's; with 18, nine tenths."""
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ EXTRAS = {
     "conch/experience/postgres/": "postgres",
     "conch/library/arrow.py": "data",
     "conch/processes/child.py": "fast",
+    "conch/data/": "data",
     "conch/engine/process.py": "local",
     "conch/memory/embed.py": "memory",
     "conch/tools/mcp/": "mcp",

@@ -1,7 +1,7 @@
 """Planted instructions: how many of them make a small model act, and how many do when a person says the same.
 
-Each case plants one instruction in one carrier: a tool's output, its error, a note, a recalled memory, a file's name, a
-sensor's reading; the agent has acted once before. It caused an act where the reply is the call that it asks for. SmolLM2
+Each case plants one instruction in one carrier: a tool's output, its error, a note, a recalled memory, a file's name,
+a sensor's reading; the agent has acted before. It caused an act where the reply is the call that it asks for. SmolLM2
 under its grammar, by the prompt of small models and by the whole one.
 """
 

@@ -1,4 +1,4 @@
-"""`conch cycle list | show`: the recorded cycles of an agent."""
+"""`conch cycle list | show | diff | replay`: the recorded cycles of an agent."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from conch.views import action_words, decoding_words, price_words, scored_words,
 from conch_schemas import ActionTaken, ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
+app.command("conch.cli.cycle_beside:diff", name="diff", help="Two cycles side by side.")
+app.command("conch.cli.cycle_beside:replay", name="replay", help="Ask a mind with a recorded prompt, without acting.")
 
 OUTPUT_LINES = 40
 """Lines of a tool's output that `cycle show` prints; `--json` has all that was kept."""

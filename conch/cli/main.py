@@ -27,7 +27,7 @@ COMMANDS = {
     "resume": ("conch.cli.talk:resume", "Let it go on."),
     "stop": ("conch.cli.talk:stop", "End the run in order."),
     "consume": ("conch.cli.consume:consume", "Run one consumer alone, against a bus."),
-    "cycle": ("conch.cli.cycle:app", "Cycles: list, show."),
+    "cycle": ("conch.cli.cycle:app", "Cycles: list, show, diff, replay."),
     "report": ("conch.cli.report:app", "Signed HTML pages of cycles and runs: cycle, run, verify."),
     "fork": ("conch.cli.fork:fork", "Other decisions for a recorded prompt, tried in a copy of the workspace."),
     "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),

@@ -13,11 +13,11 @@ from conch.config import Masker, Settings
 from conch.cycle.act import runs
 from conch.cycle.effects.commands import program_tested, same_command
 from conch.cycle.effects.sources import output_source
-from conch.cycle.effects.tracker import WorkspaceChange, WorkspaceTracker
 from conch.cycle.goals import GoalBaseline, runs_program
 from conch.cycle.state.effects import touched
 from conch.cycle.state.memory import ActiveGoal
-from conch.snapshots import RecordedDecision
+from conch.forks.changes import CopyChange, CopyChanges
+from conch.snapshots import RecordedDecision, SnapshotShelf, TooLargeError
 from conch.text import cut
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Toolbox, ToolContext, ToolPolicy
 from conch.values import Values
@@ -61,8 +61,9 @@ class CandidateRunner:
     """Executes candidates for one decision, each in a copy of its own, by the settings, the values and the policy of
     now."""
 
-    def __init__(self, settings: Settings, values: Values, decision: RecordedDecision) -> None:
+    def __init__(self, settings: Settings, values: Values, decision: RecordedDecision, shelf: SnapshotShelf) -> None:
         self._settings, self._values, self._decision = settings, values, decision
+        self._changes = CopyChanges(shelf, decision.tree)
         self._toolbox = Toolbox(BUILTIN_TOOLS, Masker.of(settings))
         self._sandbox = Sandbox(settings.tools)
         self._goals = [
@@ -85,15 +86,15 @@ class CandidateRunner:
             outcome = _nothing("blocked", f"not executed in a fork: {why}")
             return Tried(outcome, why_not=why, unknown=dict.fromkeys(("execution", "goal"), f"Not executed: {why}."))
         began = time.perf_counter()
-        tracker = WorkspaceTracker(copy)
-        tracker.look()
-        notes = Notes(copy.parent / "notes.db")
-        try:
+        self._changes.begin(copy)
+        with Notes(":memory:") as notes:  # what the agent had noted then is not kept
             context = ToolContext(copy, self._sandbox, notes, self._settings.tools, self._decision.message)
             outcome = await self._toolbox.run(action, context)
-        finally:
-            notes.close()
-        change = tracker.look()
+        try:
+            change = self._changes.end(copy)
+        except (OSError, TooLargeError) as error:
+            outcome = outcome.model_copy(update={"status": "error", "error": f"the copy cannot be looked at: {error}"})
+            change = CopyChange((), ChangedLines())
         goals = await self._checked(action, outcome.status, copy)
         effect = _effect(action, outcome, change, goals)
         unknown: dict[str, str] = {}
@@ -122,16 +123,13 @@ class CandidateRunner:
         return self._values.guard(action) or (ruling.why if ruling.do == "deny" else None)
 
     async def _checked(self, action: Action, status: OutcomeStatus, copy: Path) -> tuple[GoalCheck, ...]:
-        if self._unchecked():
+        if self._unchecked() or not self._goals:
             return ()
         measured = {one.goal.id: one.measure for one in self._goals if one.measure is not None}
         baseline = GoalBaseline(self._settings.effects.goal_rise, measured)
-        notes = Notes(copy.parent / "notes.db")
-        try:
+        with Notes(":memory:") as notes:
             context = ToolContext(copy, self._sandbox, notes, self._settings.tools)
             return await baseline.after(self._goals, context, touched=touched(action, status))
-        finally:
-            notes.close()
 
     def _unchecked(self) -> bool:
         """Whether a goal has a check that is not run in a fork."""
@@ -154,24 +152,20 @@ def recorded_registry(decision: RecordedDecision) -> Registry:
 
 
 def _effect(
-    action: Action, outcome: Outcome, change: WorkspaceChange, goals: tuple[GoalCheck, ...]
+    action: Action, outcome: Outcome, change: CopyChange, goals: tuple[GoalCheck, ...]
 ) -> MeasuredEffect | None:
     """What is certain of the effect; None: it failed, or it may have brought lines that were new to the agent."""
     if outcome.status != "success":
         return None
-    measured = MeasuredEffect(paths=change.paths[:SHOWN_PATHS], lines=_lines(change))
+    measured = MeasuredEffect(paths=change.paths[:SHOWN_PATHS], lines=change.lines)
     if outcome.answered is not None:
         return measured.model_copy(update={"kind": "answer"})
     if any(check.outcome in ("achieved", "partial") for check in goals):
         return measured.model_copy(update={"kind": "progress"})
-    if change.new:
+    if change.lines.new:
         return measured.model_copy(update={"kind": "change"})
     shows_nothing = output_source(action) == "words" or not outcome.output.text.strip()
     return measured if shows_nothing else None
-
-
-def _lines(change: WorkspaceChange) -> ChangedLines:
-    return change.lines.model_copy(update={"new": len(change.new)})
 
 
 def _nothing(status: OutcomeStatus, error: str | None) -> Outcome:

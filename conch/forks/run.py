@@ -47,7 +47,7 @@ class Fork:
         self._decision = request.recorded.kept()
         self._prompt = self._decision.prompt()
         self._registry = recorded_registry(self._decision)
-        self._runner = CandidateRunner(settings, values, self._decision)
+        self._runner = CandidateRunner(settings, values, self._decision, request.recorded.shelf)
         self._masker = Masker.of(settings)
 
     @property

@@ -5,3 +5,6 @@ from .decision import RecordedDecision as RecordedDecision
 from .keeper import SnapshotKeeper as SnapshotKeeper
 from .shelf import SNAPSHOTS as SNAPSHOTS
 from .shelf import SnapshotShelf as SnapshotShelf
+from .tree import FoundEntry as FoundEntry
+from .tree import TooLargeError as TooLargeError
+from .tree import look as look

@@ -17,12 +17,14 @@ from pydantic import ValidationError
 
 from conch.errors import ToolError
 from conch.snapshots.decision import RecordedDecision
-from conch.snapshots.tree import KeptEntry, decoded_tree, restore
+from conch.snapshots.tree import KeptEntry, decoded_tree, object_file, restore
 
 SNAPSHOTS: Final = "snapshots"
 """The directory, in an agent's own one."""
 COPY: Final = "copy-"
 """Begins the names of copies; the id of the process that made it follows."""
+MOST_FILE_BYTES: Final = 2**20
+"""Largest file whose lines are compared."""
 
 
 class SnapshotShelf:
@@ -82,14 +84,23 @@ class SnapshotShelf:
         try:
             try:
                 (place / "workspace").mkdir(mode=0o700, parents=True)
-                restore(self._tree(tree), self.objects, place / "workspace")
+                restore(self.tree(tree), self.objects, place / "workspace")
             except OSError as error:
                 raise ToolError(f"the workspace cannot be copied to {place}: {error.strerror}") from None
             yield place / "workspace"
         finally:
             _remove(place)
 
-    def _tree(self, digest: str) -> dict[str, KeptEntry]:
+    def content(self, digest: str) -> bytes | None:
+        """The content of a file of at most MOST_FILE_BYTES; None: it is larger, or not kept any more."""
+        with contextlib.suppress(OSError):
+            file = object_file(self.objects, digest)
+            if file.stat().st_size <= MOST_FILE_BYTES:
+                return file.read_bytes()
+        return None
+
+    def tree(self, digest: str) -> dict[str, KeptEntry]:
+        """The entries of a kept workspace by path. Raises ToolError where it is not kept, or damaged."""
         try:
             data = unpacked((self.trees / digest).read_bytes())
             if hashlib.sha256(data).hexdigest() != digest:

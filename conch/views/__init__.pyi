@@ -8,6 +8,10 @@ from .approvals import Decided as Decided
 from .approvals import WaitingAct as WaitingAct
 from .approvals import approvals_shown as approvals_shown
 from .base import View as View
+from .beside import CycleDiff as CycleDiff
+from .beside import CycleReplay as CycleReplay
+from .beside import ReplayedScore as ReplayedScore
+from .beside import cycle_diff as cycle_diff
 from .bus import BusInfo as BusInfo
 from .bus import survey as survey
 from .chat import ChatLine as ChatLine

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from conch.errors import NoStoreError, StoreError
 from conch.experience import packing
-from conch.experience.schema import MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
+from conch.experience.schema import MIGRATED_BY, OPENED_SINCE, REVIEW_TABLES, SCHEMA_VERSION, TABLES
 
 APPLICATION_ID: Final = 0x434E4358
 """`CNCX` in the file's header: an experience store of ours, not anybody's database."""
@@ -192,13 +192,16 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
 
 def _create(connection: sqlite3.Connection) -> None:
     """Make the tables in an empty file: all or none, a kill in between leaves the file empty. Twice is once. A file of
-    the schema before gets the present one's number: it differs in its rows alone, of which the old ones stay."""
+    an older schema gets the tables that it lacks and the present number; its rows stay as they are."""
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             for table in TABLES:
                 connection.execute(table)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        elif version < SCHEMA_VERSION:
+            for table in REVIEW_TABLES:
+                connection.execute(table)
         if version < SCHEMA_VERSION:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 

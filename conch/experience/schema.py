@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 OPENED_SINCE: Final = 4
 """The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
-from before stay as they are."""
+from before stay as they are. 6 adds REVIEW_TABLES."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
 """The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 
@@ -43,6 +43,16 @@ _REMOVAL_TABLES: Final = (
         high REAL NOT NULL, PRIMARY KEY (agent, component, scorer, version)) WITHOUT ROWID""",
 )
 """New in version 4."""
+REVIEW_TABLES: Final = (
+    # Decisions outlive the acts of their rows: a snapshot that was exported is asked for by the hashes of its rows.
+    """CREATE TABLE IF NOT EXISTS reviews (
+        id TEXT PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, row_id TEXT NOT NULL, action_id TEXT,
+        body BLOB NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS reviews_by_seq ON reviews (seq)",
+    "CREATE INDEX IF NOT EXISTS reviews_by_row ON reviews (row_id)",
+    "CREATE INDEX IF NOT EXISTS reviews_by_action ON reviews (action_id) WHERE action_id IS NOT NULL",
+)
+"""New in version 6: persons' decisions on rows of training data."""
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _ACTIONS,
@@ -78,4 +88,5 @@ TABLES: Final = (
     "CREATE INDEX experiences_by_seq ON experiences (seq)",
     "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
     *_REMOVAL_TABLES,
+    *REVIEW_TABLES,
 )

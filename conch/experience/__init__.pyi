@@ -40,3 +40,4 @@ from .store import ExperienceReader as ExperienceReader
 from .store import ExperienceStore as ExperienceStore
 from .store import ExperienceWriter as ExperienceWriter
 from .store import RetentionReader as RetentionReader
+from .store import ReviewReader as ReviewReader

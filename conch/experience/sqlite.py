@@ -21,6 +21,7 @@ from conch.experience.queries.charts import SqliteCharts
 from conch.experience.queries.cycles import SqliteCycles, agents_that_acted
 from conch.experience.queries.examples import SqliteExamples
 from conch.experience.queries.retention import SqliteRetention
+from conch.experience.queries.reviews import SqliteReviews
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
 from conch.experience.write_batch import among
@@ -62,6 +63,7 @@ class SqliteReader:
         self.retention = SqliteRetention(file)
         self.backfill = SqliteBackfill(file)
         self.examples = SqliteExamples(file)
+        self.reviews = SqliteReviews(file)
 
     def __enter__(self) -> Self:
         return self

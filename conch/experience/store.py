@@ -1,8 +1,8 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader`, `BackfillReader` and `ExampleReader`. A caller names the narrowest protocol that it needs. The
-contract suite (tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader`, `ExampleReader` and `ReviewReader`. A caller names the narrowest protocol that it
+needs. The contract suite (tests/store/contract) runs against each back end.
 
 What holds of every method:
 
@@ -52,6 +52,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     PromptMessage,
+    ReviewDecided,
     RewardAssigned,
     ThoughtFormed,
     ThoughtGrounded,
@@ -72,6 +73,7 @@ FACTS: tuple[type[Event], ...] = (
     NoveltyMeasured,
     WeightsSet,
     MarkWitnessed,
+    ReviewDecided,
 )
 """The events that the store keeps; `apply` passes over any other."""
 
@@ -319,6 +321,18 @@ class ExampleReader(Protocol):
         ...
 
 
+class ReviewReader(Protocol):
+    """Persons' decisions on rows of training data, in the order of the stream. Retention leaves them."""
+
+    def walk(self) -> Iterator[ReviewDecided]:
+        """Every decision of every reviewer, read in pages."""
+        ...
+
+    def of_row(self, row: str) -> list[ReviewDecided]:
+        """Every decision on the row of this hash."""
+        ...
+
+
 class ExperienceReader(Protocol):
     """A store opened for reading, in parts that share one connection.
 
@@ -353,6 +367,11 @@ class ExperienceReader(Protocol):
     @property
     def examples(self) -> ExampleReader:
         """Experiences as training reads them."""
+        ...
+
+    @property
+    def reviews(self) -> ReviewReader:
+        """Persons' decisions on rows."""
         ...
 
     def position(self) -> int:

@@ -65,6 +65,12 @@ _MARK: Final = _InsertStatement(
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
     packs=True,
 )
+_REVIEW: Final = _InsertStatement(
+    "INSERT INTO reviews (id, seq, agent, row_id, action_id, body) VALUES",
+    6,
+    f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
+    packs=True,
+)
 _EXPERIENCE: Final = _InsertStatement(
     "INSERT INTO experiences (act, seq, agent, cycle, outcome, kind, tool, skill, valid, acted, revision, "
     "recorded, need, total, coverage, complete, verdict) VALUES",
@@ -89,11 +95,12 @@ class WriteBatch:
     contexts: list[Row] = field(default_factory=list)
     needs: list[Row] = field(default_factory=list)
     marks: list[Row] = field(default_factory=list)
+    reviews: list[Row] = field(default_factory=list)
     experiences: list[Row] = field(default_factory=list)
     outbox: list[Row] = field(default_factory=list)
 
     def write(self, db: sqlite3.Connection) -> int:
-        """Put them there; how many marks and changes of needs were there already."""
+        """Put them there; how many marks, changes of needs and reviews were there already."""
         for put, rows in (
             (_ACTION, self.actions),
             (_ACT, self.acts),
@@ -103,7 +110,8 @@ class WriteBatch:
             (_SAY, self.outbox),
         ):
             _insert(db, put, rows)
-        return sum(len(rows) - _insert(db, put, rows) for put, rows in ((_NEEDS, self.needs), (_MARK, self.marks)))
+        others = ((_NEEDS, self.needs), (_MARK, self.marks), (_REVIEW, self.reviews))
+        return sum(len(rows) - _insert(db, put, rows) for put, rows in others)
 
 
 def _insert(db: sqlite3.Connection, put: _InsertStatement, rows: Sequence[Row]) -> int:

@@ -24,6 +24,7 @@ from conch_schemas.message import AnswerRated, MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
+from conch_schemas.review import ReviewDecided
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
 from conch_schemas.task import TaskProgressed
@@ -58,6 +59,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     BudgetReached,
     TaskProgressed,
     MemoryConsolidated,
+    ReviewDecided,
     AlarmRaised,
     ConsumerFailed,
 )
@@ -92,6 +94,7 @@ AnyEvent = Annotated[
     | BudgetReached
     | TaskProgressed
     | MemoryConsolidated
+    | ReviewDecided
     | AlarmRaised
     | ConsumerFailed,
     Field(discriminator="type"),

@@ -33,6 +33,7 @@ from conch_schemas import (
     MessageReceived,
     MessageSent,
     PolicySet,
+    ReviewDecided,
     RewardAssigned,
     TaskProgressed,
     ThoughtFormed,
@@ -83,9 +84,10 @@ OF_AGENTS = (
     BudgetReached,
     TaskProgressed,
     MemoryConsolidated,
+    ReviewDecided,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
-to them and ratings."""
+to them, ratings and reviews."""
 OF_PEOPLE = (
     MessageReceived,
     AnswerRated,
@@ -95,9 +97,10 @@ OF_PEOPLE = (
     ActDenied,
     WeightsSet,
     RewardAssigned,
+    ReviewDecided,
 )
-"""The events that the command line publishes: weights, scores by people and of the past, and messages to agents and
-decisions on their acts while no run is in progress."""
+"""The events that the command line publishes: weights, scores by people and of the past, reviews, and messages to
+agents and decisions on their acts while no run is in progress."""
 _READ = (
     "INFO",
     f"STREAM.INFO.{STREAM}",

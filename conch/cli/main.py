@@ -41,6 +41,7 @@ COMMANDS = {
     "bus": ("conch.cli.bus:app", "The bus: info, tail, bench, snapshot, restore, permissions."),
     "model": ("conch.cli.model:app", "Models of the local mind: list, install, remove, test."),
     "metrics": ("conch.cli.metrics:app", "Metrics: rules, dashboards, serve."),
+    "data": ("conch.cli.data:app", "Data sets for training: export, stats, why, prune."),
     "values": ("conch.cli.values:app", "Values and guardrails: show, new, sign."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
     "completion": ("conch.cli.completion:app", "Completion by the shell: install, show."),

@@ -53,6 +53,8 @@ class Workshop:
             "weights": example.verdict.weights,
             "revision": example.revision,
             "reward": example.verdict.total,
+            "skill": example.act.data.action.skill,
+            "status": example.act.data.outcome.status,
             "split": self.survey.split(decoding.state_key),
         }
 
@@ -161,9 +163,7 @@ def cycle_row(example: Example, workshop: Workshop) -> Row | LeftOut:
         "acted": example.acted,
         "kind": data.action.kind,
         "tool": data.action.tool,
-        "skill": data.action.skill,
         "valid": data.action.valid,
-        "outcome": data.outcome.status,
         "reply": workshop.redact(data.raw),
         "thought": workshop.redact(data.thought),
         "coverage": verdict.coverage,

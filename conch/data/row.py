@@ -53,6 +53,10 @@ class Row:
     """Total of the act; of a pair that of the chosen one."""
     margin: float | None = None
     """Chosen minus rejected total of a pair; for KTO the advantage over the state's mean."""
+    skill: str = ""
+    """Tool and operation of the reply, as `Action.skill`; of a pair those of the chosen one."""
+    status: str = ""
+    """Outcome of the act; of a pair that of the chosen one. Empty for a reply that was not run."""
     origin: Origin = "acted"
     tier: Tier | None = None
     """None for a row that is no pair."""
@@ -61,8 +65,8 @@ class Row:
     """Weight of the row in a loss, above 0."""
 
     def lineage(self) -> dict[str, Any]:
-        """Column -> value of what leads back to the acts, without id and split. `tier` is there for pairs alone."""
-        names = (*_LINEAGE, "tier") if self.format in PAIRED else _LINEAGE
+        """The columns of LINEAGE with their values."""
+        names = LINEAGE if self.format in PAIRED else LINEAGE[:-1]
         return {name: getattr(self, name) for name in names}
 
     def document(self) -> dict[str, Any]:
@@ -79,7 +83,7 @@ class LeftOut:
     action_ids: tuple[str, ...] = ()
 
 
-_LINEAGE: Final = (
+LINEAGE: Final = (
     "action_ids",
     "state_key",
     "prompt_hash",
@@ -89,9 +93,13 @@ _LINEAGE: Final = (
     "revision",
     "reward",
     "margin",
+    "skill",
+    "status",
     "origin",
     "weight",
+    "tier",
 )
+"""Columns of all formats that lead back to the acts, beside `row_id` and `split`; `tier` is there for pairs alone."""
 
 
 def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Any) -> Row:

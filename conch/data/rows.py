@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final
 
-from conch.data.acts import ROWS, Redact, Workshop
-from conch.data.row import Format, LeftOut, Row
+from conch.actions import Registry
+from conch.data.acts import ROWS, Redact, Workshop, unfit
+from conch.data.corrected import corrected_pair, corrected_row
+from conch.data.episodes import episode_rows
+from conch.data.near import NearDuplicates
+from conch.data.pairs import ForkedReply, StateGroups, fork_pairs, repaired_pair, state_pairs
+from conch.data.row import PAIRED, Format, LeftOut, Row
 from conch.data.selection import Selection
 from conch.data.survey import survey_of
+from conch.data.synthetic import synthetic_rows
 from conch.experience import ExperienceReader
 from conch.text import well_formed
 
-ALL: Selection = Selection()
+ALL: Final = Selection()
+_WHOLE: Final = frozenset(("cycles", "minari"))
+"""Formats that keep what is nearly the same: they say what happened."""
 
 
 def rows_of(
@@ -20,24 +30,83 @@ def rows_of(
     selection: Selection = ALL,
     *,
     redact: Redact = well_formed,
+    registry: Registry | None = None,
+    forks: Mapping[str, Sequence[ForkedReply]] | None = None,
+    synthetic: bool = False,
 ) -> Iterator[Row | LeftOut]:
-    """Each row of the format, or why there is none: one answer for each act that was looked at, and for each pair.
+    """Each row of the format, or why there is none: one answer for each act that was looked at, for each pair of acts
+    that could be one, and for each row that was made beside the acts.
 
     The same store gives the same answers in the same order. `redact` is applied to every text before the row gets its
-    id. Memory is bounded: the store is read in pages. Raises StoreError.
+    id. `registry`: tools by which an invalid reply is repaired (None: the built-in ones). `forks`: candidates by the id
+    of the act whose prompt they answer. `synthetic`: rows of SFT from the registry come too. Memory is bounded: the
+    store is read in pages. Raises StoreError; UsageError where the extra `data` is not installed.
     """
-    workshop = Workshop(selection, survey_of(store.examples.marks(), selection.eval_share), redact, {})
-    yield from _of_acts(store, format, workshop)
+    survey = survey_of(store.examples.marks(), selection.eval_share)
+    workshop = Workshop(selection, survey, redact, store.examples.systems())
+    tools = _builtin() if registry is None else registry
+    answers: Iterator[Row | LeftOut]
+    if format == "minari":
+        answers = episode_rows(store.examples.walk(), workshop)
+    elif format in PAIRED:
+        answers = _pairs(store, format, workshop, tools, forks or {})
+    else:
+        answers = _acts(store, format, workshop)
+    if synthetic and format == "sft":
+        answers = chain(answers, synthetic_rows(tools))
+    return answers if format in _WHOLE else _different(answers, selection.near)
 
 
-def _of_acts(store: ExperienceReader, format: Format, workshop: Workshop) -> Iterator[Row | LeftOut]:
-    make = ROWS[format]
-    prompts: set[bytes] = set()
+def _acts(store: ExperienceReader, format: Format, workshop: Workshop) -> Iterator[Row | LeftOut]:
+    make, prompts = ROWS[format], set[bytes]()
+    corrections = store.examples.corrections() if format in ("sft", "kto") else {}
     for example in store.examples.walk():
-        found = make(example, workshop)
-        if format == "grpo" and isinstance(found, Row):
-            prompt = bytes.fromhex(found.prompt_hash)[:8]
+        answer = make(example, workshop)
+        if format == "grpo" and isinstance(answer, Row):
+            prompt = bytes.fromhex(answer.prompt_hash)[:8]
             if prompt in prompts:
-                found = LeftOut("the same prompt is there", found.action_ids)
+                answer = LeftOut("the same prompt is there", answer.action_ids)
             prompts.add(prompt)
-        yield found
+        yield answer
+        if (text := corrections.get(example.act.action_id)) is not None:
+            yield corrected_row(format, example, text, workshop)
+
+
+def _pairs(
+    store: ExperienceReader,
+    format: Format,
+    workshop: Workshop,
+    registry: Registry,
+    forks: Mapping[str, Sequence[ForkedReply]],
+) -> Iterator[Row | LeftOut]:
+    states, corrections = StateGroups(), store.examples.corrections()
+    for example in store.examples.walk():
+        identity = example.act.action_id
+        if (reason := unfit(example, workshop.selection)) is not None:
+            yield LeftOut(reason, (identity,))
+        elif not example.act.data.action.valid:
+            yield repaired_pair(format, example, registry, workshop)
+        elif (left := states.add(example)) is not None:
+            yield LeftOut("as many acts of its state as are compared", (left,))
+        if identity in corrections:
+            yield corrected_pair(format, example, corrections[identity], workshop)
+        if identity in forks:
+            yield from fork_pairs(format, example, forks[identity], workshop)
+    for group in states.groups():
+        yield from state_pairs(format, store.examples.numbered(group), workshop)
+
+
+def _different(answers: Iterator[Row | LeftOut], near: float) -> Iterator[Row | LeftOut]:
+    known: NearDuplicates | None = None
+    for answer in answers:
+        if isinstance(answer, Row) and answer.origin == "acted":
+            known = known or NearDuplicates(near)
+            if known.repeats(answer):
+                answer = LeftOut("nearly the same row is there", answer.action_ids)
+        yield answer
+
+
+def _builtin() -> Registry:
+    from conch.tools import BUILTIN_TOOLS  # imported late: a caller with its own tools does without
+
+    return Registry(tool.spec for tool in BUILTIN_TOOLS)

@@ -19,6 +19,7 @@ from conch.folds import json_of
 from conch.rewards import parts_of_act
 from conch_schemas import (
     ActionTaken,
+    AnswerRated,
     Event,
     ExperienceRecorded,
     MarkWitnessed,
@@ -181,6 +182,8 @@ class Join:
                 return work.scores(case, seq, (*own, *event.beside)) or new
             case ActionTaken():
                 return work.act(case, seq, event)
+            case AnswerRated():
+                return work.correction(case, seq, event)
             case _:
                 return work.context(case, seq, event)
 

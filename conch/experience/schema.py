@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 OPENED_SINCE: Final = 4
 """The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
-from before stay as they are. 6 adds REVIEW_TABLES."""
+from before stay as they are. Since 6, `contexts` also holds corrections of answers (kind `correction:` and the place)
+and, under the act 0, system prompts (kind `policy:` and the digest of the policy). 7 adds REVIEW_TABLES."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
 """The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 
@@ -52,7 +53,7 @@ REVIEW_TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS reviews_by_row ON reviews (row_id)",
     "CREATE INDEX IF NOT EXISTS reviews_by_action ON reviews (action_id) WHERE action_id IS NOT NULL",
 )
-"""New in version 6: persons' decisions on rows of training data."""
+"""New in version 7: persons' decisions on rows of training data."""
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _ACTIONS,

@@ -44,6 +44,7 @@ from conch.experience.queries.examples import Example, ExampleMark
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
+    AnswerRated,
     CycleReflected,
     Event,
     ExperienceRecorded,
@@ -51,6 +52,7 @@ from conch_schemas import (
     MarkWitnessed,
     NeedsChanged,
     NoveltyMeasured,
+    PolicySet,
     PromptMessage,
     ReviewDecided,
     RewardAssigned,
@@ -73,6 +75,8 @@ FACTS: tuple[type[Event], ...] = (
     NoveltyMeasured,
     WeightsSet,
     MarkWitnessed,
+    PolicySet,
+    AnswerRated,
     ReviewDecided,
 )
 """The events that the store keeps; `apply` passes over any other."""
@@ -318,6 +322,14 @@ class ExampleReader(Protocol):
 
     def numbered(self, numbers: Sequence[int]) -> list[Example]:
         """The experiences of these acts, in this order; one that is not stored is left out."""
+        ...
+
+    def systems(self) -> dict[str, str]:
+        """Digest of each policy that was set -> its system prompt."""
+        ...
+
+    def corrections(self) -> dict[str, str]:
+        """Action id of each answer that people corrected -> the last corrected answer."""
         ...
 
 

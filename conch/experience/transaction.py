@@ -17,11 +17,13 @@ from conch_schemas import (
     Action,
     ActionDecided,
     ActionTaken,
+    AnswerRated,
     CycleReflected,
     Event,
     ExperienceRecorded,
     MarkWitnessed,
     NeedsChanged,
+    PolicySet,
     ReviewDecided,
     Score,
     ThoughtFormed,
@@ -33,6 +35,9 @@ from conch_schemas import (
 if TYPE_CHECKING:
     from conch.experience.queries.bodies import ShownAction
 
+POLICY: Final = "policy:"
+CORRECTION: Final = "correction:"
+"""Begin the kinds of a context that an act has several of, or none."""
 NO_ACT: Final = 0
 """Stands for the act in the row of what belongs to none."""
 
@@ -101,8 +106,21 @@ class JoinTransaction:
         case.size += len(body)
         return True
 
+    def correction(self, case: JoinCase, seq: int, event: AnswerRated) -> bool:
+        """An answer as a person corrected it; other ratings are not kept."""
+        kind = f"{CORRECTION}{seq:019d}"
+        if event.rating != "corrected" or not takes(case.contexts, kind, seq, event.text):
+            return False
+        self.puts.contexts.append((case.number, kind, seq, event.text))
+        case.size += len(event.text)
+        return True
+
     def outside(self, seq: int, event: Event) -> bool:
-        """A fact that belongs to no action: only a change of needs is kept. Known ones show when they are written."""
+        """A fact that belongs to no action: a change of needs, the system prompt of a policy; no other one is kept.
+        Known ones show when they are written."""
+        if isinstance(event, PolicySet) and event.policy is not None:
+            self.puts.contexts.append((NO_ACT, f"{POLICY}{event.policy}", seq, event.system_prompt))
+            return True
         if not isinstance(event, NeedsChanged):
             return False
         self.puts.needs.append((NO_ACT, event.id, seq, event.agent, wire_form(event)))

@@ -38,6 +38,12 @@ from .cycles import WholeCycle as WholeCycle
 from .cycles import cycle_row as cycle_row
 from .cycles import cycles_shown as cycles_shown
 from .cycles import whole_row as whole_row
+from .data_sets import DataPruned as DataPruned
+from .data_sets import DataRow as DataRow
+from .data_sets import DataSnapshot as DataSnapshot
+from .data_sets import DataSnapshots as DataSnapshots
+from .data_sets import RowAct as RowAct
+from .data_sets import row_acts as row_acts
 from .dead_letters import Letters as Letters
 from .dead_letters import LetterSettled as LetterSettled
 from .dead_letters import LetterShown as LetterShown

@@ -33,7 +33,7 @@ def store_of(tmp_path: Path, facts: Facts, shared_events: Apply) -> Callable[[in
         with SqliteStore(path) as store:
             shared_events(store, facts.weights(), *facts.cycle(1))
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            if schema < 6:
+            if schema < 7:
                 db.execute("DROP TABLE reviews")
             db.execute(f"PRAGMA user_version = {schema}")
         return path

@@ -24,6 +24,7 @@ from conch_schemas import ActionTaken, Claim, ExperienceRecorded, NeedsChanged, 
 _prompt: Final = TypeAdapter(tuple[PromptMessage, ...]).validate_json
 _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
     "thought": str,
+    "correction": str,
     "claims": TypeAdapter(tuple[Claim, ...]).validate_json,
     "messages": _prompt,
     "reflection": json.loads,
@@ -220,7 +221,7 @@ def agents_that_acted(file: OpenStore) -> tuple[str, ...]:
 def fill_context(file: OpenStore, case: JoinCase) -> JoinCase:
     """The case with its context from the rows."""
     for kind, seq, body in file.rows("SELECT kind, seq, unpacked(body) FROM contexts WHERE act = ?", case.number):
-        case.contexts[kind] = (seq, _CONTEXTS[kind](body))
+        case.contexts[kind] = (seq, _CONTEXTS[kind.partition(":")[0]](body))
         case.size += len(body)
     for name, seq, body in file.rows("SELECT id, seq, unpacked(body) FROM needs WHERE act = ?", case.number):
         case.needs[name] = (seq, stored_event(NeedsChanged, body))

@@ -133,6 +133,11 @@ _NEXT: Final = _EXAMPLE + "WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
 _MARKS: Final = """
     SELECT e.act, e.seq, e.agent, e.acted, e.total, unpacked(a.body)
     FROM experiences e JOIN acts a ON a.act = e.act WHERE e.seq > ? ORDER BY e.seq LIMIT ?"""
+_SYSTEMS: Final = "SELECT substr(kind, 8), unpacked(body) FROM contexts WHERE act = 0 AND kind GLOB 'policy:*'"
+_CORRECTIONS: Final = """
+    SELECT a.action_id, unpacked(c.body) FROM contexts c JOIN acts a ON a.act = c.act
+    WHERE c.rowid IN (SELECT rowid FROM contexts WHERE kind GLOB 'correction:*') ORDER BY c.kind"""
+"""By the index over the kinds, which is read whole; the bodies are read of the corrections alone."""
 _PAGE: Final = 500
 """Experiences that are read at one time."""
 
@@ -163,6 +168,12 @@ class SqliteExamples:
         with self._file.snapshot():
             rows = [self._file.row(_EXAMPLE + "WHERE e.act = ?", number) for number in numbers]
             return [_example(row) for row in rows if row is not None]
+
+    def systems(self) -> dict[str, str]:
+        return dict(self._file.rows(_SYSTEMS))
+
+    def corrections(self) -> dict[str, str]:
+        return dict(self._file.rows(_CORRECTIONS))
 
 
 def _example(row: Sequence[Any]) -> Example:

@@ -1,0 +1,106 @@
+"""Snapshots that are there: found, verified, searched for a row, removed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from conch.data.manifest import MANIFEST, Manifest
+from conch.data.row import LINEAGE, row_digest
+from conch.data.snapshot import UNFINISHED, read_manifest
+from conch.errors import CheckError, UsageError
+
+_ROW: Final = re.compile(r"[0-9a-f]{12,64}")
+
+
+def snapshots_in(out: Path) -> list[Path]:
+    """The snapshots in a directory, the newest last; none where there is no such directory."""
+    found = (path.parent for path in out.glob(f"*/{MANIFEST}") if not path.parent.name.startswith("."))
+    return sorted(found, key=lambda path: ((path / MANIFEST).stat().st_mtime_ns, path.name))
+
+
+def verify_files(snapshot: Path, manifest: Manifest) -> None:
+    """Raises CheckError where a file of the snapshot is missing or has other bytes than the manifest says."""
+    for name, about in manifest.files.items():
+        path = snapshot / name
+        if not path.is_file():
+            raise CheckError(f"{path} is missing: export the snapshot again")
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != about.sha256:
+                raise CheckError(f"{path} was edited: its digest is not that of the manifest; export it again")
+
+
+def find_row(out: Path, row: str) -> tuple[Path, dict[str, Any]]:
+    """(the newest snapshot in `out` that has the row, the row's columns). `row`: its id, or 12 digits of its beginning.
+
+    Raises UsageError where no snapshot has it, or two rows begin so; CheckError where the row was edited.
+    """
+    if not _ROW.fullmatch(row):
+        raise UsageError(f"{row[:80]!r} is no row id: 64 hexadecimal digits, or at least the first 12")
+    for snapshot in reversed(snapshots_in(out)):
+        manifest = read_manifest(snapshot)
+        found = [one for name in manifest.files for one in _rows(snapshot / name, row)]
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} rows of {snapshot} begin with {row}: give more digits")
+        if found:
+            _refuse_edited(snapshot, manifest, found[0])
+            return snapshot, found[0]
+    raise UsageError(f"no snapshot in {out} has a row {row}: --out names another directory of snapshots")
+
+
+def prune_snapshots(out: Path, keep: int) -> list[Path]:
+    """Remove all snapshots but the newest `keep`, and what killed exports left; returns what was removed."""
+    there = snapshots_in(out)
+    old = there[: max(0, len(there) - keep)]
+    gone = [*old, *sorted(out.glob(f"{UNFINISHED}*"))]
+    for path in gone:
+        shutil.rmtree(path)
+    return gone
+
+
+def _rows(path: Path, row: str) -> Iterator[dict[str, Any]]:
+    """The rows of a file whose id begins so. Raises CheckError for a file that cannot be read."""
+    if not path.is_file():
+        raise CheckError(f"{path} is missing: export the snapshot again")
+    if path.suffix == ".parquet":
+        yield from _rows_of_parquet(path, row)
+        return
+    begins = f'"row_id":"{row}'.encode()
+    with path.open("rb") as file:
+        for line in file:
+            if begins in line:
+                found = json.loads(line)
+                if str(found.get("row_id")).startswith(row):
+                    yield found
+
+
+def _rows_of_parquet(path: Path, row: str) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            leaf = next(at for at in range(len(file.schema.names)) if file.schema.column(at).path == "row_id")
+            for group in range(file.num_row_groups):
+                about = file.metadata.row_group(group).column(leaf).statistics
+                if about is not None and about.has_min_max and not about.min[: len(row)] <= row <= about.max:
+                    continue
+                ids = file.read_row_group(group, columns=["row_id"]).column(0)
+                places = pc.indices_nonzero(pc.starts_with(ids, row))
+                if len(places):
+                    yield from file.read_row_group(group).take(places).to_pylist()
+    except (pa.ArrowInvalid, OSError, StopIteration, ValueError) as error:
+        raise CheckError(f"{path} cannot be read ({type(error).__name__}): export the snapshot again") from error
+
+
+def _refuse_edited(snapshot: Path, manifest: Manifest, row: dict[str, Any]) -> None:
+    lineage = {name: value for name, value in row.items() if name in LINEAGE}
+    columns = {name: value for name, value in row.items() if name not in LINEAGE and name not in ("row_id", "split")}
+    if row_digest(manifest.format, columns, lineage) != row["row_id"]:
+        raise CheckError(f"the row {row['row_id']} of {snapshot} was edited: its id is not that of its content")

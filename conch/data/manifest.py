@@ -1,0 +1,171 @@
+"""What a snapshot says of itself: counts, filters, lineage, digests. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, Self
+
+import rfc8785
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from conch.data.row import Format, LeftOut, Row
+from conch.errors import CheckError
+
+MANIFEST: Final = "manifest.json"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class FileDigest(_Part):
+    """A file of a snapshot."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class RowFigures(_Part):
+    """What the rows of a snapshot are like."""
+
+    by_skill: dict[str, int] = {}
+    by_status: dict[str, int] = {}
+    by_origin: dict[str, int] = {}
+    by_agent: dict[str, int] = {}
+    by_policy: dict[str, int] = {}
+    by_weights: dict[str, int] = {}
+    by_reward: dict[str, int] = {}
+    """Rows by their reward, in steps of 0.25: the lower bound of the step as the key."""
+    by_length: dict[str, int] = {}
+    """Rows by the characters of their texts: the least power of two that is not exceeded as the key."""
+    pairs_by_margin: dict[str, int] = {}
+    """Pairs by their margin, in steps of 0.25."""
+    pairs_by_tier: dict[str, int] = {}
+    longer_by: float | None = None
+    """Mean of the characters of the chosen less those of the rejected reply; None without pairs."""
+    states: dict[str, int] = {}
+    """Different states of each split."""
+
+
+class Manifest(_Part):
+    """The file `manifest.json` of a snapshot, canonical JSON (RFC 8785). `rows_seen` is `rows_in` plus all that was
+    left out."""
+
+    conch: str
+    """Version that wrote it."""
+    format: Format
+    rows_seen: int
+    """Acts and pairs that were looked at, and rows that were made beside them."""
+    rows_in: int
+    left_out: dict[str, int]
+    """Reason -> how many."""
+    splits: dict[str, int]
+    """Rows of each split."""
+    filters: dict[str, str | float | int | None]
+    """What `Selection` was asked."""
+    figures: RowFigures
+    why_empty: str = ""
+    """A sentence where there are no rows."""
+    content: str
+    """SHA-256 over the rows as JSON Lines, of train, then of eval, by row id."""
+    files: dict[str, FileDigest] = {}
+    digest: str = ""
+    """SHA-256 over the canonical JSON of all other fields. A snapshot without a name of its own is named by it."""
+
+    def sealed(self) -> Self:
+        """With its digest."""
+        return self.model_copy(update={"digest": self._computed()})
+
+    def encode(self) -> bytes:
+        """The bytes of the file."""
+        return rfc8785.dumps(self.model_dump(mode="json")) + b"\n"
+
+    @classmethod
+    def decode(cls, text: bytes, where: str) -> Self:
+        """The manifest in these bytes. Raises CheckError where they are none, or were edited."""
+        try:
+            found = cls.model_validate_json(text)
+        except ValidationError as error:
+            raise CheckError(f"{where} is no manifest of a data set: export it again") from error
+        if found.digest != found._computed():
+            raise CheckError(f"{where} was edited: its digest is not that of its content; export it again")
+        return found
+
+    def _computed(self) -> str:
+        return hashlib.sha256(rfc8785.dumps(self.model_dump(mode="json", exclude={"digest"}))).hexdigest()
+
+
+class Tally:
+    """Counts rows and reasons while a snapshot is made. `seen` is always `rows` plus the sum of `left_out`."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.rows = 0
+        self.left_out: Counter[str] = Counter()
+        self.splits: Counter[str] = Counter({"train": 0, "eval": 0})
+        self._counts: dict[str, Counter[str]] = {}
+        self._states: dict[str, set[bytes]] = {"train": set(), "eval": set()}
+        self._longer = 0
+
+    def leave(self, left: LeftOut) -> None:
+        """Count what is left out."""
+        self.seen += 1
+        self.left_out[left.reason] += 1
+
+    def take(self, row: Row) -> None:
+        """Count a row that goes in."""
+        self.seen += 1
+        self.rows += 1
+        self.splits[row.split] += 1
+        self._states[row.split].add(row.state_key.encode())
+        self._count("by_agent", row.agent)
+        self._count("by_origin", row.origin)
+        for name, value in (("by_skill", row.skill), ("by_status", row.status), ("by_policy", row.policy)):
+            if value:
+                self._count(name, value)
+        if row.weights:
+            self._count("by_weights", row.weights)
+        if row.reward is not None:
+            self._count("by_reward", _step(row.reward))
+        self._count("by_length", str(1 << (_length(row.columns) - 1).bit_length()))
+        if row.tier is not None:
+            self._count("pairs_by_tier", row.tier)
+            self._count("pairs_by_margin", _step(row.margin or 0.0))
+            self._longer += _length(row.columns["chosen"]) - _length(row.columns["rejected"])
+
+    def figures(self) -> RowFigures:
+        """What the rows are like."""
+        counts = {name: dict(sorted(counter.items())) for name, counter in self._counts.items()}
+        pairs = sum(self._counts.get("pairs_by_tier", Counter()).values())
+        states = {split: len(keys) for split, keys in self._states.items()}
+        return RowFigures.model_validate(
+            {**counts, "states": states, "longer_by": self._longer / pairs if pairs else None}
+        )
+
+    def why_empty(self) -> str:
+        """A sentence for a data set without rows; empty where there are some."""
+        if self.rows:
+            return ""
+        if not self.seen:
+            return "There is no act in the store yet: conch run makes some."
+        reason, count = max(self.left_out.items(), key=lambda item: (item[1], item[0]))
+        return f"All {self.seen} acts and pairs were left out, {count} of them for: {reason}."
+
+    def _count(self, name: str, key: str) -> None:
+        self._counts.setdefault(name, Counter())[key] += 1
+
+
+def _step(value: float) -> str:
+    return f"{(value // 0.25) * 0.25:+.2f}"
+
+
+def _length(value: object) -> int:
+    """The characters of all texts of a column."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(_length(part) for part in value.values())
+    return sum(_length(part) for part in value) if isinstance(value, list | tuple) else 1

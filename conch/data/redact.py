@@ -1,0 +1,121 @@
+"""Removes from texts what must not leave the home: secrets, personal data, lone surrogates.
+
+Three sources say what that is: the settings and the environment (`conch.config.Masker`), detect-secrets for the
+keys and tokens of known services, datafog for mail addresses, phone numbers, cards, social security numbers and IP
+addresses. The two libraries look at a line at a time, and only at lines that may hold such a text: the lines of prompts
+repeat from cycle to cycle, so what was found in a line is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
+from typing import Final
+
+from conch.config import HIDDEN, Masker
+from conch.errors import UsageError
+from conch.text import well_formed
+
+PERSONAL: Final = ("EMAIL", "PHONE", "SSN", "CREDIT_CARD", "IP_ADDRESS")
+"""Kinds of datafog. Dates and postal codes are left: numbers of tools look like them, and they name no person."""
+_PERSONAL_LINE: Final = re.compile(r"@|(?:\d[ ().+:-]{0,2}){7}|\d\.\d+\.\d+\.")
+"""A line without a match holds none of PERSONAL: they have an `@`, seven digits, or the dots of an address."""
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.{0,20000}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_.+/=-]*")
+"""What follows a key that was matched in part, as the pattern of JSON web tokens does."""
+_LEAST_GROUP: Final = 8
+"""Characters of a group that is the secret of a pattern; a shorter one is a prefix, such as `ghp`."""
+_LONG_WORD: Final = re.compile(r"[^\s]{16}|://")
+"""A line without a match holds no key: the shortest one of a known service has 16 characters."""
+_KEPT_LINES: Final = 16_384
+_KEPT_LENGTH: Final = 400
+"""Lines whose result is kept, and the characters of the longest of them: some 10 MB."""
+
+
+def redactor(masker: Masker) -> Callable[[str], str]:
+    """The function that redacts a text: secrets become `[secret]`, personal data `[EMAIL]`, `[PHONE]` and so on.
+
+    Twice gives the same as once. Raises UsageError where the extra `data` is not installed.
+    """
+    try:
+        _patterns()
+        _scan()
+    except ImportError as error:
+        raise UsageError(
+            "secrets and personal data are found by detect-secrets and datafog, which are not installed: "
+            "pip install 'conch-agent[data]'"
+        ) from error
+
+    def redact(text: str) -> str:
+        text = masker.text(well_formed(text))
+        if "PRIVATE KEY-----" in text:
+            text = _PRIVATE_KEY.sub(HIDDEN, text)
+        return "\n".join(_kept(line) if len(line) <= _KEPT_LENGTH else _redacted(line) for line in text.split("\n"))
+
+    return redact
+
+
+@lru_cache(_KEPT_LINES)
+def _kept(line: str) -> str:
+    return _redacted(line)
+
+
+def _redacted(line: str) -> str:
+    if _LONG_WORD.search(line):
+        line = _without_keys(line)
+    return _without_people(line) if _PERSONAL_LINE.search(line) else line
+
+
+def _without_keys(line: str) -> str:
+    spans = sorted(span for pattern in _patterns() for match in pattern.finditer(line) for span in [_secret(match)])
+    return _replaced(line, ((start, _TOKEN.match(line, end).end(), HIDDEN) for start, end in spans))  # type: ignore[union-attr] # it matches everywhere
+
+
+def _secret(match: re.Match[str]) -> tuple[int, int]:
+    """Where the secret of a match stands: its group where that is long enough, else the whole."""
+    groups = [number for number, text in enumerate(match.groups(), 1) if text and len(text) >= _LEAST_GROUP]
+    return match.span(groups[0] if len(groups) == 1 else 0)
+
+
+def _replaced(line: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """The line with what stands in each span (start, end, instead) replaced; a span within the one before is passed."""
+    pieces, at = [], 0
+    for start, end, instead in spans:
+        if start >= at:
+            pieces += [line[at:start], instead]
+            at = end
+    return "".join((*pieces, line[at:]))
+
+
+def _without_people(line: str) -> str:
+    return _replaced(line, ((start, end, f"[{kind}]") for start, end, kind in sorted(_scan()(line))))
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Those of known services, which go by a form of their own. Entropy and key words find hashes and code instead."""
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+    from detect_secrets.plugins.base import RegexBasedDetector
+
+    left = {"Public IP (ipv4)", "Private Key"}  # datafog finds the addresses, and a key is more than its first line
+    found: Iterable[type] = get_mapping_from_secret_type_to_class().values()
+    kinds = sorted((kind for kind in found if issubclass(kind, RegexBasedDetector)), key=lambda kind: kind.__name__)
+    return tuple(pattern for kind in kinds if str(kind.secret_type) not in left for pattern in kind().denylist)
+
+
+@cache
+def _scan() -> Callable[[str], list[tuple[int, int, str]]]:
+    """(start, end, kind) of the personal data in a line. A number of digits alone is no phone number: it is a time in
+    seconds, a size or a position far more often."""
+    from datafog.engine import scan
+
+    kinds = list(PERSONAL)
+
+    def found(line: str) -> list[tuple[int, int, str]]:
+        entities = scan(line, "regex", kinds).entities
+        return [(one.start, one.end, one.type) for one in entities if one.type != "PHONE" or not one.text.isdigit()]
+
+    return found

@@ -1,0 +1,114 @@
+"""Rows as Arrow tables and Parquet files. Imports pyarrow, the extra `data`, when it is used."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from conch.data.row import PAIRED, Format
+from conch.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def refuse_without_arrow() -> None:
+    """Raises UsageError where the extra `data` is not installed."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            "Parquet files are written by pyarrow, which is not installed: pip install 'conch-agent[data]', "
+            "or write JSON Lines with --jsonl"
+        ) from error
+
+
+@cache
+def schema_of(format: Format) -> pa.Schema:
+    """The columns of a format: its reader's, then the lineage."""
+    import pyarrow as pa
+
+    said = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    texts, numbers, flags = pa.list_(pa.string()), pa.list_(pa.float64()), pa.list_(pa.bool_())
+    score = [("component", pa.string()), ("value", pa.float64()), ("weight", pa.float64()), ("status", pa.string())]
+    need = [("need", pa.string()), ("satisfaction", pa.float64())]
+    columns: dict[Format, list[tuple[str, Any]]] = {
+        "sft": [("prompt", said), ("completion", said)],
+        "kto": [("prompt", said), ("completion", said), ("label", pa.bool_())],
+        "grpo": [("prompt", said)],
+        "dpo": [("prompt", said), ("chosen", said), ("rejected", said)],
+        "reward": [("prompt", said), ("chosen", said), ("rejected", said)],
+        "cycles": [
+            *((name, pa.int64()) for name in ("cycle", "step", "seq")),
+            ("acted", pa.float64()),
+            ("kind", pa.string()),
+            ("tool", pa.string()),
+            ("valid", pa.bool_()),
+            ("reply", pa.string()),
+            ("thought", pa.string()),
+            ("coverage", pa.float64()),
+            ("complete", pa.bool_()),
+            ("scores", pa.list_(pa.struct(score))),
+            ("needs", pa.list_(pa.struct(need))),
+            *((name, pa.string()) for name in ("model", "engine", "constraint")),
+            ("propensity", pa.float64()),
+            ("episode", pa.string()),
+            ("terminal", pa.bool_()),
+        ],
+        "minari": [
+            ("id", pa.int64()),
+            ("observations", texts),
+            ("actions", texts),
+            ("rewards", numbers),
+            ("terminations", flags),
+            ("truncations", flags),
+        ],
+    }
+    lineage: list[tuple[str, Any]] = [
+        ("row_id", pa.string()),
+        ("action_ids", texts),
+        *((name, pa.string()) for name in ("state_key", "prompt_hash", "agent", "policy", "weights")),
+        ("revision", pa.int64()),
+        ("reward", pa.float64()),
+        ("margin", pa.float64()),
+        *((name, pa.string()) for name in ("skill", "status", "origin")),
+        ("weight", pa.float64()),
+        *([("tier", pa.string())] if format in PAIRED else []),
+        ("split", pa.string()),
+    ]
+    return pa.schema([*columns[format], *lineage])
+
+
+class ParquetFile:
+    """A Parquet file of one format, written in groups of rows. Close it to have its footer."""
+
+    def __init__(self, file: BinaryIO, format: Format) -> None:
+        import pyarrow.parquet as pq
+
+        self._schema = schema_of(format)
+        self._writer = pq.ParquetWriter(
+            file, self._schema, compression="zstd", use_dictionary=True, write_statistics=["row_id"]
+        )
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """A group of these rows, each a JSON object in UTF-8. Raises OSError."""
+        import pyarrow as pa
+        import pyarrow.json as pj
+
+        if not lines:
+            self._writer.write_table(self._schema.empty_table())
+            return
+        longest = max(map(len, lines)) + 2
+        found = pj.read_json(
+            io.BytesIO(b"\n".join(lines)),
+            read_options=pj.ReadOptions(use_threads=False, block_size=max(longest, 1 << 20)),
+            parse_options=pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="error"),
+        )
+        assert isinstance(found, pa.Table)
+        self._writer.write_table(found.select(self._schema.names))
+
+    def close(self) -> None:
+        """Write the footer. Twice is once."""
+        self._writer.close()

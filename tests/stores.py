@@ -11,6 +11,7 @@ SINCE_6 = (
     "ALTER TABLE experiences DROP COLUMN changed",
     "DELETE FROM meta WHERE name = 'changes'",
     "DROP TABLE forks",
+    "DROP TABLE reviews",
 )
 """What takes away all that schema 6 added."""
 

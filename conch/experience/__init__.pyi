@@ -49,6 +49,7 @@ from .store import ExperienceStore as ExperienceStore
 from .store import ExperienceWriter as ExperienceWriter
 from .store import ForkReader as ForkReader
 from .store import RetentionReader as RetentionReader
+from .store import ReviewReader as ReviewReader
 from .store import SampleReader as SampleReader
 from .transfer import TransferCount as TransferCount
 from .transfer import copy_store as copy_store

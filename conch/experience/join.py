@@ -26,6 +26,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     Part,
+    ReviewDecided,
     RewardAssigned,
     Score,
     WeightsSet,
@@ -47,6 +48,10 @@ _GOVERNED: Final = """
     SELECT action_id FROM acts WHERE agent = ? AND seq > ?
     AND seq < coalesce((SELECT min(seq) FROM weights WHERE agent = ? AND seq > ?), 9223372036854775807)"""
 _DUE: Final = "SELECT action_id FROM acts WHERE due <= ? ORDER BY due LIMIT ?"
+
+
+_CASELESS: Final = (MarkWitnessed, ReviewDecided)
+"""Facts about acts that are no part of their experiences."""
 
 
 class Join:
@@ -74,7 +79,7 @@ class Join:
         base = self._file.base()
         marked = [event.mark.action_id for _, event in facts if type(event) is MarkWitnessed]
         self._number(work, [action for action in marked if action not in removed])
-        self._take_up(work, [event.action_id for _, event in facts if type(event) is not MarkWitnessed])
+        self._take_up(work, [event.action_id for _, event in facts if type(event) not in _CASELESS])
         self._take_up(work, [event.action_id for event in said])
         return sum(not self._put(work, base + seq, event) for seq, event in facts)
 
@@ -164,11 +169,13 @@ class Join:
     def _put(self, work: JoinTransaction, seq: int, event: Event) -> bool:
         """Put one fact into its case and among what is to be written: whether anything of it is new.
 
-        Of a mark, and of a change of needs that belongs to no action, only writing it tells; true until then.
+        Of a mark, a review, and a change of needs that belongs to no action, only writing it tells; true until then.
         """
         match event:
             case MarkWitnessed():
                 return work.mark(seq, event)
+            case ReviewDecided():
+                return work.review(seq, event)
             case WeightsSet():
                 return self._put_weights(work, seq, event)
         if event.action_id is None:

@@ -15,7 +15,7 @@ from conch.experience.queries.prune import oldest, prune_agent
 from conch.experience.queries.retention import removed_upto
 from conch.experience.transaction import stamp
 from conch.experience.write_batch import numbers_of
-from conch_schemas import Event, MarkWitnessed
+from conch_schemas import Event, MarkWitnessed, ReviewDecided
 
 AGE, SIZE = "store.keep.days", "store.keep.gib"
 """Why something was removed."""
@@ -77,7 +77,10 @@ class Pruner:
             return asked - {action for action, _ in numbers_of(db, asked)}
 
     def is_removed(self, event: Event, actions: set[str]) -> bool:
-        """Whether the fact is about what was removed. A later mark about a removed act is not: the chain needs it."""
+        """Whether the fact is about what was removed. A later mark about a removed act is not: the chain needs it.
+        A decision on a row is not: exported rows are asked for by their hashes."""
+        if isinstance(event, ReviewDecided):
+            return False
         if isinstance(event, MarkWitnessed):
             return event.mark.sequence <= self._removed.get(event.agent, (-1, -1))[1]
         return event.action_id in actions

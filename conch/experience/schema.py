@@ -9,7 +9,8 @@ OPENED_SINCE: Final = 4
 """The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
 from before stay as they are. In 6 experiences have the column `changed`, which a writer adds to an older file, and
 `contexts` also holds corrections of answers (kind `correction:` and the place) and, under the act 0, system prompts
-(kind `policy:` and the digest of the policy). 6 also has the table of forks."""
+(kind `policy:` and the digest of the policy). 6 also has the tables of forks and of
+reviews."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
 """The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 
@@ -45,6 +46,16 @@ _REMOVAL_TABLES: Final = (
         high REAL NOT NULL, PRIMARY KEY (agent, component, scorer, version)) WITHOUT ROWID""",
 )
 """New in version 4."""
+_REVIEWS: Final = (
+    # Decisions outlive the acts of their rows: a snapshot that was exported is asked for by the hashes of its rows.
+    """CREATE TABLE reviews (
+        id TEXT PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, row_id TEXT NOT NULL, action_id TEXT,
+        body BLOB NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX reviews_by_seq ON reviews (seq)",
+    "CREATE INDEX reviews_by_row ON reviews (row_id)",
+    "CREATE INDEX reviews_by_action ON reviews (action_id) WHERE action_id IS NOT NULL",
+)
+"""New in version 6: persons' decisions on rows of training data."""
 _FORKS: Final = (
     # Candidates of forks are no acts: nothing but `queries/forks.py` reads them.
     """CREATE TABLE forks (
@@ -55,7 +66,7 @@ _FORKS: Final = (
 """New in version 6."""
 _BY_CHANGE: Final = "CREATE INDEX experiences_by_change ON experiences (changed) WHERE changed > 0"
 ADDITIONS: Final = {
-    6: ("ALTER TABLE experiences ADD COLUMN changed INTEGER NOT NULL DEFAULT 0", _BY_CHANGE, *_FORKS),
+    6: ("ALTER TABLE experiences ADD COLUMN changed INTEGER NOT NULL DEFAULT 0", _BY_CHANGE, *_FORKS, *_REVIEWS),
 }
 """The statements that make a file of the schema before one of this schema. `changed` is the number of the last change
 of the row, as `meta` counts them under `changes`; 0 in rows that no version with the column has written."""
@@ -97,4 +108,5 @@ TABLES: Final = (
     "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
     *_REMOVAL_TABLES,
     *_FORKS,
+    *_REVIEWS,
 )

@@ -20,6 +20,7 @@ from conch.experience.queries.cycles import SqlCycles, agents_that_acted
 from conch.experience.queries.examples import SqlExamples
 from conch.experience.queries.forks import SqlForks, put_forks
 from conch.experience.queries.retention import SqlRetention
+from conch.experience.queries.reviews import SqlReviews
 from conch.experience.queries.sampling import SqlSampling
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
@@ -67,6 +68,7 @@ class SqlReader:
         self.sampling = SqlSampling(file, self.cycles)
         self.examples = SqlExamples(file)
         self.forks = SqlForks(file)
+        self.reviews = SqlReviews(file)
 
     def __enter__(self) -> Self:
         return self

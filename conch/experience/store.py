@@ -1,8 +1,8 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader`, `BackfillReader`, `SampleReader`, `ExampleReader` and `ForkReader`. A caller names the narrowest
-protocol that it needs. The contract suite (tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader`, `SampleReader`, `ExampleReader`, `ForkReader` and `ReviewReader`. A caller names
+the narrowest protocol that it needs. The contract suite (tests/store/contract) runs against each back end.
 
 What holds of every method:
 
@@ -57,6 +57,7 @@ from conch_schemas import (
     NoveltyMeasured,
     PolicySet,
     PromptMessage,
+    ReviewDecided,
     RewardAssigned,
     ThoughtFormed,
     ThoughtGrounded,
@@ -80,6 +81,7 @@ FACTS: tuple[type[Event], ...] = (
     PolicySet,
     AnswerRated,
     ForkScored,
+    ReviewDecided,
 )
 """The events that the store keeps; `apply` passes over any other."""
 
@@ -376,6 +378,18 @@ class ForkReader(Protocol):
         ...
 
 
+class ReviewReader(Protocol):
+    """Persons' decisions on rows of training data, in the order of the stream. Retention leaves them."""
+
+    def walk(self) -> Iterator[ReviewDecided]:
+        """Every decision of every reviewer, read in pages."""
+        ...
+
+    def of_row(self, row: str) -> list[ReviewDecided]:
+        """Every decision on the row of this hash."""
+        ...
+
+
 class ExperienceReader(Protocol):
     """A store opened for reading, in parts that share one connection.
 
@@ -420,6 +434,11 @@ class ExperienceReader(Protocol):
     @property
     def forks(self) -> ForkReader:
         """Candidates of forks."""
+        ...
+
+    @property
+    def reviews(self) -> ReviewReader:
+        """Persons' decisions on rows."""
         ...
 
     def position(self) -> int:

@@ -24,6 +24,7 @@ from conch_schemas import (
     MarkWitnessed,
     NeedsChanged,
     PolicySet,
+    ReviewDecided,
     Score,
     ThoughtFormed,
     ThoughtGrounded,
@@ -132,6 +133,11 @@ class JoinTransaction:
         mark = event.mark
         act = None if mark.action_id is None else self.numbers.get(mark.action_id)  # None too where the act was removed
         self.puts.marks.append((event.agent, mark.sequence, mark.id, mark.hash, seq, act, json_of(mark)))
+        return True
+
+    def review(self, seq: int, event: ReviewDecided) -> bool:
+        """A person's decision on a row. Known ones show when they are written."""
+        self.puts.reviews.append((event.id, seq, event.agent, event.row, event.action_id, wire_form(event)))
         return True
 
     def wait(self, case: JoinCase, due: float | None) -> None:

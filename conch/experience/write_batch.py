@@ -78,6 +78,14 @@ _EXPERIENCE: Final = InsertStatement(
     ("revision", "recorded", "need", "total", "coverage", "complete", "changed", "verdict"),
     packs=True,
 )
+_REVIEW: Final = InsertStatement(
+    "reviews",
+    ("id", "seq", "agent", "row_id", "action_id", "body"),
+    ("id",),
+    ("seq", "body"),
+    is_earliest=True,
+    packs=True,
+)
 _SAY: Final = InsertStatement("outbox", ("id", "body"), ("id",), ("body",))
 _NUMBERS: Final = "SELECT action_id, act FROM actions WHERE action_id IN"
 
@@ -92,11 +100,12 @@ class WriteBatch:
     contexts: list[Row] = field(default_factory=list)
     needs: list[Row] = field(default_factory=list)
     marks: list[Row] = field(default_factory=list)
+    reviews: list[Row] = field(default_factory=list)
     experiences: list[Row] = field(default_factory=list)
     outbox: list[Row] = field(default_factory=list)
 
     def write(self, db: Database) -> int:
-        """Put them there; how many marks and changes of needs were there already."""
+        """Put them there; how many marks, changes of needs and reviews were there already."""
         for put, rows in (
             (_ACTION, self.actions),
             (_ACT, self.acts),
@@ -106,7 +115,8 @@ class WriteBatch:
             (_SAY, self.outbox),
         ):
             db.insert(put, rows)
-        return sum(len(rows) - db.insert(put, rows) for put, rows in ((_NEEDS, self.needs), (_MARK, self.marks)))
+        others = ((_NEEDS, self.needs), (_MARK, self.marks), (_REVIEW, self.reviews))
+        return sum(len(rows) - db.insert(put, rows) for put, rows in others)
 
 
 def numbers_of(db: Database, actions: Iterable[str]) -> Iterator[Row]:

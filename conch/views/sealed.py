@@ -38,6 +38,7 @@ from conch_schemas import (
     MessageSent,
     NeedsChanged,
     NoveltyMeasured,
+    ReviewDecided,
     RewardAssigned,
     decode,
     subject_filter,
@@ -60,6 +61,7 @@ SEALED_KINDS: tuple[type[Event], ...] = (
     AgentResumed,
     ActApproved,
     ActDenied,
+    ReviewDecided,
 )
 """The events that marks seal whole."""
 

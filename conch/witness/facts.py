@@ -19,6 +19,7 @@ from conch_schemas import (
     MessageReceived,
     MessageSent,
     NeedsChanged,
+    ReviewDecided,
     Score,
     event_type,
 )
@@ -178,6 +179,8 @@ class StoredAct:
     """By `score_id`: component, value, low, high, status, explanation, scorer, version."""
     needs: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     """By the event's id: the agent, as the row has it, and the wire form of `needs.changed`."""
+    reviews: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
+    """By the event's id: the agent, as the row has it, and the wire form of `review.decided`."""
     verdict: bytes | None = None
     """The JSON of the last revision's verdict; None: there is no experience."""
     revision: int = 0
@@ -216,7 +219,7 @@ def is_joint(mark: Mark) -> bool:
     return any(name.startswith((VERDICT, FIGURES)) for name in mark.facts)
 
 
-_KIND_OF: Final = {"action": ActionTaken.TYPE}
+_KIND_OF: Final = {"action": ActionTaken.TYPE, "review": ReviewDecided.TYPE}
 
 
 def sealed_events(mark: Mark) -> Iterator[tuple[str, str]]:
@@ -275,18 +278,20 @@ def _held(fact: SealedFact, stored: StoredAct, agent: str) -> object:
         row = stored.scores.get(fact.id)
         return None if row is None else values_hash(row) == fact.content
     if fact.kind == NeedsChanged.TYPE:
-        return _needs_held(fact, stored, agent)
+        return _event_held(fact, stored.needs, agent)
+    if fact.kind == ReviewDecided.TYPE:
+        return _event_held(fact, stored.reviews, agent)
     if fact.kind in (VERDICT, FIGURES):
         return _verdict_held(fact, stored)
     if fact.kind == "" and fact.id in stored.needs:  # a score set's mark of before facts were sealed one by one
-        return _needs_held(fact, stored, agent)
+        return _event_held(fact, stored.needs, agent)
     return _NOT_KEPT
 
 
-def _needs_held(fact: SealedFact, stored: StoredAct, agent: str) -> bool | None:
-    if fact.id not in stored.needs:
+def _event_held(fact: SealedFact, rows: Mapping[str, tuple[str, bytes]], agent: str) -> bool | None:
+    if fact.id not in rows:
         return None
-    named, body = stored.needs[fact.id]
+    named, body = rows[fact.id]
     return named == agent and is_event(body, fact.content)
 
 
@@ -318,7 +323,8 @@ def _words(fact: SealedFact) -> str:
         return score_words(fact.id)
     if fact.kind in (VERDICT, FIGURES):
         return f"the total of revision {fact.id}"
-    return {ActionTaken.TYPE: "the act", NeedsChanged.TYPE: "the change of needs"}.get(fact.kind, "the event")
+    words = {ActionTaken.TYPE: "the act", NeedsChanged.TYPE: "the change of needs", ReviewDecided.TYPE: "the review"}
+    return words.get(fact.kind, "the event")
 
 
 def score_words(identity: str) -> str:

@@ -22,6 +22,7 @@ from conch_schemas import (
     MessageSent,
     NeedsChanged,
     NoveltyMeasured,
+    ReviewDecided,
     RewardAssigned,
     Score,
     ScoredPart,
@@ -40,6 +41,7 @@ Outside = (
     | AgentResumed
     | ActApproved
     | ActDenied
+    | ReviewDecided
 )
 """What people and the agent say, rate, set, end and decide on."""
 Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside
@@ -53,7 +55,7 @@ class MarkText(NamedTuple):
     """The text fields of a mark."""
 
     origin: str
-    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval"]
+    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval", "review"]
     stimulus: str
     response: str
     reasoning: str
@@ -90,6 +92,8 @@ def words_for(fact: Witnessed) -> MarkText | None:
             return _goal(fact)
         case ActApproved() | ActDenied():
             return _approval(fact)
+        case ReviewDecided():
+            return _review(fact)
     paused = isinstance(fact, AgentPaused)
     response = "The agent was paused." if paused else "The agent was resumed."
     return MarkText("user", "pause", "", response, "A person asked for it.", "fact")
@@ -199,6 +203,16 @@ def _approval(event: ActApproved | ActDenied) -> MarkText | None:
     said = "approved" if isinstance(event, ActApproved) else "denied"
     why = _short(event.why) or "No reason was given."
     return MarkText(event.by, "approval", f"action {event.action_id}", f"The act was {said}.", why, "judgement")
+
+
+def _review(decided: ReviewDecided) -> MarkText:
+    said = f"{decided.decision} as row of {_short(decided.format)}"
+    if decided.preferred is not None:
+        said += f", the {decided.preferred} reply preferred without knowing which it is"
+    if decided.text is not None:
+        said += f": {_short(decided.text)}"
+    why = _short(decided.reason) or "No reason was given."
+    return MarkText(decided.reviewer, "review", f"row {decided.row}", said, why, "judgement", (decided.row,))
 
 
 def _value(score: Score | ScoredPart) -> str:

@@ -48,6 +48,7 @@ from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
+from conch_schemas.review import REVIEWER_PATTERN, ROW_PATTERN, ReviewDecided, ReviewDecision
 from conch_schemas.reward import (
     BUILTIN_SCORER,
     LARGEST_SCORE,
@@ -80,6 +81,8 @@ __all__ = [
     "EVENTS",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
+    "REVIEWER_PATTERN",
+    "ROW_PATTERN",
     "SESSION_PATTERN",
     "STREAM_SUBJECTS",
     "ActApproved",
@@ -145,6 +148,8 @@ __all__ = [
     "PolicySet",
     "Principle",
     "PromptMessage",
+    "ReviewDecided",
+    "ReviewDecision",
     "RewardAssigned",
     "Score",
     "ScoreStatus",

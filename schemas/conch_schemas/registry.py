@@ -25,6 +25,7 @@ from conch_schemas.message import AnswerRated, MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
+from conch_schemas.review import ReviewDecided
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
 from conch_schemas.task import TaskProgressed
@@ -60,6 +61,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     TaskProgressed,
     MemoryConsolidated,
     ForkScored,
+    ReviewDecided,
     AlarmRaised,
     ConsumerFailed,
 )
@@ -95,6 +97,7 @@ AnyEvent = Annotated[
     | TaskProgressed
     | MemoryConsolidated
     | ForkScored
+    | ReviewDecided
     | AlarmRaised
     | ConsumerFailed,
     Field(discriminator="type"),

@@ -45,6 +45,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     PolicySet,
+    ReviewDecided,
     RewardAssigned,
     TaskProgressed,
     WeightsSet,
@@ -70,7 +71,7 @@ READS: dict[str, tuple[type[Event], ...]] = {
     "witness": (
         *(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, ExperienceRecorded, AlarmRaised, PolicySet),
         *(MessageReceived, MessageSent, AnswerRated, GoalSet, GoalReached, GoalDropped, AgentPaused, AgentResumed),
-        *(ActApproved, ActDenied),
+        *(ActApproved, ActDenied, ReviewDecided),
     ),
     "store": FACTS,
     "watch": (ExperienceRecorded,),

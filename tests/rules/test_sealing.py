@@ -46,6 +46,7 @@ from conch_schemas import (
     MessageReceived,
     MessageSent,
     Part,
+    ReviewDecided,
     RewardAssigned,
     Score,
     wire_form,
@@ -321,6 +322,25 @@ def test_an_answer_is_caused_by_the_mark_of_the_message_that_it_answers(act: Act
     assert (marks[3].response, marks[3].evidence) == ("corrected: high", "judgement")
     assert late[0].links == ()
     assert state.messages == {}
+    assert verify(marks, []) == []
+
+
+def test_the_mark_of_a_review_names_the_row_and_the_decision(act: Act) -> None:
+    """It is a judgement of the reviewer, caused by the act of the row; the whole event is sealed."""
+    action = act(0)
+    decided = outside(
+        ReviewDecided, "r", row="a" * 64, format="dpo", reviewer="ada", number=1, decision="rejected",
+        reason="too long", preferred="rejected",
+    ).model_copy(update={"action_id": action.action_id, "cycle": 0})  # fmt: skip
+
+    _, marks = sealed(action, decided, decided)
+
+    assert len(marks) == 2
+    assert (marks[1].origin, marks[1].domain, marks[1].evidence) == ("ada", "review", "judgement")
+    assert (marks[1].stimulus, marks[1].reasoning) == (f"row {'a' * 64}", "too long")
+    assert marks[1].response == "rejected as row of dpo, the rejected reply preferred without knowing which it is"
+    assert [(link.source, link.relation) for link in marks[1].links] == [(marks[0].id, "CAUSES")]
+    assert is_event(wire_form(decided), marks[1].content)
     assert verify(marks, []) == []
 
 

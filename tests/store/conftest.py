@@ -28,6 +28,7 @@ from conch_schemas import (
     Outcome,
     Part,
     PromptMessage,
+    ReviewDecided,
     RewardAssigned,
     Score,
     ThoughtFormed,
@@ -187,6 +188,14 @@ class Facts:
             "hash": hashlib.sha256(envelope["id"].encode()).hexdigest(),
         }
         return MarkWitnessed(**envelope, mark=Mark.model_validate(fields | changes))
+
+    def review(self, cycle: int, reviewer: str = "ada", number: int = 1, **changes: Any) -> ReviewDecided:
+        """A decision on the row of the cycle's act."""
+        row = hashlib.sha256(f"row {cycle}".encode()).hexdigest()
+        fields: dict[str, Any] = {"row": row, "format": "sft", "decision": "approved"} | changes
+        identity = consequence_id(UID, f"{row}/{reviewer}", str(number), ReviewDecided)
+        envelope = self.envelope(ReviewDecided, cycle) | {"id": identity}
+        return ReviewDecided(**envelope, reviewer=reviewer, number=number, **fields)
 
     def reflected(self, cycle: int, agent: str = "echo") -> CycleReflected:
         return CycleReflected(

@@ -117,3 +117,17 @@ def test_a_store_of_a_newer_schema_is_refused(kind: Any, store_of: Callable[[int
     """One sentence, as its rows may mean what this version does not know."""
     with pytest.raises(StoreError, match="was written by a newer Conch"):
         kind(store_of(SCHEMA_VERSION + 1))
+
+
+@pytest.mark.parametrize("schema", range(OPENED_SINCE, SCHEMA_VERSION))
+def test_a_store_from_before_reviews_gets_their_table(schema: int, store_of: Callable[[int], Path]) -> None:
+    """A writer adds it, once; the cycles that were there stay."""
+    path = store_of(schema)
+
+    for _ in range(2):
+        with SqliteStore(path) as store:
+            assert [one.cycle for one in store.cycles.last("echo", 9)] == [1]
+
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM reviews").fetchone() == (0,)
+    assert version_of(path) == SCHEMA_VERSION

@@ -34,6 +34,7 @@ from conch_schemas import (
     MessageReceived,
     MessageSent,
     PolicySet,
+    ReviewDecided,
     RewardAssigned,
     TaskProgressed,
     ThoughtFormed,
@@ -84,9 +85,10 @@ OF_AGENTS = (
     BudgetReached,
     TaskProgressed,
     MemoryConsolidated,
+    ReviewDecided,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
-to them and ratings."""
+to them, ratings and reviews."""
 OF_PEOPLE = (
     MessageReceived,
     AnswerRated,
@@ -97,9 +99,10 @@ OF_PEOPLE = (
     WeightsSet,
     RewardAssigned,
     ForkScored,
+    ReviewDecided,
 )
-"""The events that the command line publishes: weights, scores by people and of the past, candidates of forks, and
-messages to agents and decisions on their acts while no run is in progress."""
+"""The events that the command line publishes: weights, scores by people and of the past, candidates of forks, reviews,
+and messages to agents and decisions on their acts while no run is in progress."""
 _READ = (
     "INFO",
     f"STREAM.INFO.{STREAM}",

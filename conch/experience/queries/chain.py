@@ -48,6 +48,7 @@ _ACT_ROWS: Final = "SELECT act, unpacked(body), seq, action_id, agent, cycle FRO
 _SCORE_ROWS: Final = """
     SELECT act, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act IN"""
 _NEEDS_ROWS: Final = "SELECT act, id, agent, unpacked(body) FROM needs WHERE act IN"
+_REVIEW_ROWS: Final = "SELECT action_id, id, agent, unpacked(body) FROM reviews WHERE action_id IN"
 _EXPERIENCE_ROWS: Final = """
     SELECT act, unpacked(verdict), revision, total, coverage, complete,
            need, seq, agent, cycle, outcome, kind, tool, skill, valid, acted FROM experiences WHERE act IN"""
@@ -118,6 +119,10 @@ class SqlChain:
                 found[number].scores.append(row)
             for number, identity, agent, body in db.among(_NEEDS_ROWS, names):
                 found[number].needs[identity] = (agent, body)
+            if db.has_table("reviews"):  # a file of an older schema has none
+                by_name = {name: found[number] for number, name in names.items()}
+                for name, identity, agent, body in db.among(_REVIEW_ROWS, by_name):
+                    by_name[name].reviews[identity] = (agent, body)
             for number, *row in db.among(_EXPERIENCE_ROWS, names):
                 found[number].experience = row
             for number, identity in db.among(_MARK_ROWS, names):
@@ -164,6 +169,7 @@ class _ActRows:
     act: Sequence[Any] = ()
     scores: list[Sequence[Any]] = field(default_factory=list)
     needs: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    reviews: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     experience: Sequence[Any] = ()
     marks: set[str] = field(default_factory=set)
 
@@ -177,6 +183,7 @@ class _ActRows:
             columns=tuple(self.act[2:]),
             scores={score_id(row[6], row[7], row[0]): row for row in self.scores},
             needs=self.needs,
+            reviews=self.reviews,
             verdict=verdict,
             revision=revision,
             figures=(total, coverage, bool(complete)) if self.experience else (),

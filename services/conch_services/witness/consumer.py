@@ -1,5 +1,5 @@
-"""The witness consumer: reads acts, their scores and totals, alarms, messages, goals, pauses and approvals, publishes
-`mark.witnessed`."""
+"""The witness consumer: reads acts, their scores and totals, alarms, messages, goals, pauses, approvals and
+reviews, publishes `mark.witnessed`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     PolicySet,
+    ReviewDecided,
     RewardAssigned,
 )
 
@@ -51,6 +52,7 @@ LINGER = 0.03
     AgentResumed,
     ActApproved,
     ActDenied,
+    ReviewDecided,
     PolicySet,
     name=CONSUMER,
     version=VERSION,
@@ -60,7 +62,7 @@ LINGER = 0.03
 )
 def witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
     """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal, pause and person's
-    decision on an act."""
+    decision on an act or on a row of training data."""
     if isinstance(fact, PolicySet):
         return under(state, fact), None
     state, mark = seal(state, fact)

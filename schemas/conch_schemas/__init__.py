@@ -39,6 +39,7 @@ from conch_schemas.envelope import (
 )
 from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
+from conch_schemas.forgetting import FORGOTTEN_REASONING, PersonForgotten
 from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import ContradictoryMemories, MemoryConsolidated, MergedMemory
@@ -77,6 +78,7 @@ from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
 __all__ = [
     "BUILTIN_SCORER",
     "EVENTS",
+    "FORGOTTEN_REASONING",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
     "SESSION_PATTERN",
@@ -140,6 +142,7 @@ __all__ = [
     "OutcomeStatus",
     "Part",
     "PartRole",
+    "PersonForgotten",
     "PolicySet",
     "Principle",
     "PromptMessage",

@@ -17,6 +17,7 @@ from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, Poli
 from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
+from conch_schemas.forgetting import PersonForgotten
 from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import MemoryConsolidated
@@ -58,6 +59,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     BudgetReached,
     TaskProgressed,
     MemoryConsolidated,
+    PersonForgotten,
     AlarmRaised,
     ConsumerFailed,
 )
@@ -92,6 +94,7 @@ AnyEvent = Annotated[
     | BudgetReached
     | TaskProgressed
     | MemoryConsolidated
+    | PersonForgotten
     | AlarmRaised
     | ConsumerFailed,
     Field(discriminator="type"),

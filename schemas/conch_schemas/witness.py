@@ -29,7 +29,7 @@ class Mark(Value):
     origin: str
     """The consumer or person that published the witnessed event."""
     domain: str
-    """`action`, `score`, `alarm`, `message`, `goal`, `pause` or `approval`."""
+    """`action`, `score`, `alarm`, `message`, `goal`, `pause`, `approval` or `forgetting`."""
     stimulus: str
     """What it responds to."""
     response: str

@@ -54,7 +54,7 @@ FLOORS = [
         "values",
         "workspace",
     },
-    {"consumer", "cycle", "metrics", "integrations", "requests", "trl", "verifiers", "views"},
+    {"consumer", "cycle", "forgetting", "metrics", "integrations", "requests", "trl", "verifiers", "views"},
     {"cli"},
     {"library", "testing"},
 ]

@@ -32,6 +32,7 @@ from conch_schemas import (
     MemoryConsolidated,
     MessageReceived,
     MessageSent,
+    PersonForgotten,
     PolicySet,
     RewardAssigned,
     TaskProgressed,
@@ -95,9 +96,10 @@ OF_PEOPLE = (
     ActDenied,
     WeightsSet,
     RewardAssigned,
+    PersonForgotten,
 )
-"""The events that the command line publishes: weights, scores by people and of the past, and messages to agents and
-decisions on their acts while no run is in progress."""
+"""The events that the command line publishes: weights, scores by people and of the past, records of what was forgotten,
+and messages to agents and decisions on their acts while no run is in progress."""
 _READ = (
     "INFO",
     f"STREAM.INFO.{STREAM}",
@@ -109,10 +111,13 @@ _READ = (
     f"CONSUMER.DELETE.{STREAM}.*",
 )
 _LIST = (f"CONSUMER.LIST.{STREAM}",)
-_KEEP = tuple(
-    f"STREAM.{call}.{name}"
-    for call in ("CREATE", "UPDATE", "PURGE", "SNAPSHOT", "RESTORE")
-    for name in (STREAM, BUCKET_STREAM)
+_KEEP = (
+    *(
+        f"STREAM.{call}.{name}"
+        for call in ("CREATE", "UPDATE", "PURGE", "SNAPSHOT", "RESTORE")
+        for name in (STREAM, BUCKET_STREAM)
+    ),
+    f"STREAM.MSG.DELETE.{STREAM}",
 )
 
 

@@ -23,6 +23,8 @@ from .models import removed_words as removed_words
 from .queries.bodies import ShownCheck as ShownCheck
 from .queries.bodies import ShownLine as ShownLine
 from .queries.bodies import ShownScore as ShownScore
+from .queries.forget import StoreSearch as StoreSearch
+from .queries.forget import remove_acts as remove_acts
 from .sqlite import MemoryStore as MemoryStore
 from .sqlite import SqliteReader as SqliteReader
 from .sqlite import SqliteStore as SqliteStore

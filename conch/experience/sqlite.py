@@ -19,6 +19,7 @@ from conch.experience.queries.backfill import SqliteBackfill
 from conch.experience.queries.chain import SqliteChain
 from conch.experience.queries.charts import SqliteCharts
 from conch.experience.queries.cycles import SqliteCycles, agents_that_acted
+from conch.experience.queries.forget import forget_rows
 from conch.experience.queries.retention import SqliteRetention
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
@@ -32,6 +33,7 @@ from conch_schemas import (
     Event,
     ExperienceRecorded,
     MarkWitnessed,
+    PersonForgotten,
     RewardAssigned,
     ThoughtFormed,
     ThoughtGrounded,
@@ -42,7 +44,7 @@ AT_ONCE: Final = 500
 """Experiences that one call of `expire` or `unpublished` returns at most."""
 
 _OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned)
-_KINDS: Final = frozenset(FACTS)
+_KINDS: Final = frozenset(FACTS) - {PersonForgotten}
 
 
 class SqliteReader:
@@ -131,7 +133,9 @@ class SqliteStore(SqliteReader):
             recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
             known += self._join.write(work)
             self._move_on(upto, late=all_facts - len(facts))
+            forgotten = self._forget(events)
         self._join.known.remember(work, last)
+        self._join.known.drop(forgotten)
         self.duplicates += known
         return recorded
 
@@ -155,7 +159,9 @@ class SqliteStore(SqliteReader):
                     work.wait(case, case.started)  # `expire` closes it, or lets it wait for its scores
             known += self._join.write(work)
             self._move_on(upto, late=all_facts - len(facts))
+            forgotten = self._forget(events)
         self._join.known.remember(work, last)
+        self._join.known.drop(forgotten)
         self.duplicates += known
 
     def expire(self, now: datetime) -> tuple[ExperienceRecorded, ...]:
@@ -202,6 +208,13 @@ class SqliteStore(SqliteReader):
         self._file.set_meta("position", max(self.position(), upto))
         if late:
             self._file.set_meta("came_late", self.retention.came_late() + late)
+
+    def _forget(self, events: Iterable[tuple[int, Event]]) -> list[str]:
+        """Remove what records of people's requests among the events name; the actions' ids."""
+        records = [(seq, event) for seq, event in events if isinstance(event, PersonForgotten)]
+        for seq, record in records:
+            forget_rows(self._file.db, record, self._file.base() + seq)
+        return [action for _, record in records for action in record.actions]
 
     def _refuse_leaps(self, facts: Iterable[tuple[int, Event]]) -> dict[str, int | None]:
         """The last cycle of each agent that acts in these facts.

@@ -22,6 +22,7 @@ from conch_schemas import (
     MessageSent,
     NeedsChanged,
     NoveltyMeasured,
+    PersonForgotten,
     RewardAssigned,
     Score,
     ScoredPart,
@@ -40,8 +41,9 @@ Outside = (
     | AgentResumed
     | ActApproved
     | ActDenied
+    | PersonForgotten
 )
-"""What people and the agent say, rate, set, end and decide on."""
+"""What people and the agent say, rate, set, end, decide on and let remove."""
 Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside
 """The events that get a mark."""
 
@@ -53,7 +55,7 @@ class MarkText(NamedTuple):
     """The text fields of a mark."""
 
     origin: str
-    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval"]
+    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval", "forgetting"]
     stimulus: str
     response: str
     reasoning: str
@@ -90,6 +92,8 @@ def words_for(fact: Witnessed) -> MarkText | None:
             return _goal(fact)
         case ActApproved() | ActDenied():
             return _approval(fact)
+        case PersonForgotten():
+            return _forgetting(fact)
     paused = isinstance(fact, AgentPaused)
     response = "The agent was paused." if paused else "The agent was resumed."
     return MarkText("user", "pause", "", response, "A person asked for it.", "fact")
@@ -199,6 +203,12 @@ def _approval(event: ActApproved | ActDenied) -> MarkText | None:
     said = "approved" if isinstance(event, ActApproved) else "denied"
     why = _short(event.why) or "No reason was given."
     return MarkText(event.by, "approval", f"action {event.action_id}", f"The act was {said}.", why, "judgement")
+
+
+def _forgetting(event: PersonForgotten) -> MarkText:
+    counts = (len(event.actions), "actions"), (len(event.events), "events"), (len(event.marks), "marks' words")
+    said = ", ".join(f"{count} {what}" for count, what in counts if count)
+    return MarkText("user", "forgetting", "", f"removed: {said or 'files'}", "A person asked for it.", "fact")
 
 
 def _value(score: Score | ScoredPart) -> str:

@@ -19,6 +19,7 @@ from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree, first_children
 from conch.config import Masker, Settings, chosen_file
 from conch.errors import UsageError
+from conch.home import Home
 from conch.log import get_logger
 from conch.processes import forked
 from conch.telemetry import configure
@@ -150,6 +151,7 @@ def launch(
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)
             warn(closed)
+        _forget(home, settings)
         running = ProcessTree(
             home,
             settings,
@@ -167,6 +169,20 @@ def launch(
             asyncio.run(running.live(common))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None  # asked twice, or before anything was there to be ended in order
+        if not running.begins_anew:
+            _forget(home, settings)
+    if running.begins_anew:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command, once more
+
+
+def _forget(home: Home, settings: Settings) -> None:
+    """Carry out what a person asked to be forgotten, where a request waits or was cut short."""
+    if home.forget_file.exists():
+        from conch.cli.forget import carry_out, words_of
+
+        if (report := asyncio.run(carry_out(home, settings))) is not None:
+            warn(words_of(report))
 
 
 def _fit() -> None:

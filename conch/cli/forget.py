@@ -59,7 +59,7 @@ async def forget(
     if match is not None and len(match.strip()) < SHORTEST:
         raise UsageError(f"--match {match!r}: at least {SHORTEST} characters, or too much holds it")
     home, settings = common.existing(), common.settings()
-    if home.running() is None and (cut_short := await _carried_out(home, settings)) is not None:
+    if home.running() is None and (cut_short := await _carried_out(common, settings)) is not None:
         say(f"an earlier request that was cut short is carried out: {words_of(cut_short)}")
     known = home.agents()
     if agent is not None and agent not in known:
@@ -81,15 +81,18 @@ async def forget(
     if (running := home.running()) is not None:
         report = await _by_the_run(home, running.pid, request)
     else:
-        report = await _carried_out(home, settings)
+        report = await _carried_out(common, settings)
     if report is None:
         raise ConchError("the run ended before it was done: conch run, or the same command, finishes it")
     _tell(common, report)
 
 
-async def carry_out(home: Home, settings: Settings) -> ForgetReport | None:
+async def carry_out(common: CommonOptions, settings: Settings) -> ForgetReport | None:
     """Carry out the request of the home, if there is one; the caller owns the home. Raises as `conch.forgetting.finish`
     does."""
+    home = common.where()
+    if home.run_file.exists():
+        await _end_in_order(common, settings)
 
     @asynccontextmanager
     async def bus_of_home() -> AsyncIterator[Bus]:
@@ -121,12 +124,26 @@ def words_of(report: ForgetReport) -> str:
     )
 
 
-async def _carried_out(home: Home, settings: Settings) -> ForgetReport | None:
+async def _end_in_order(common: CommonOptions, settings: Settings) -> None:
+    """Let the consumers of a run that was killed read what they had in hand: the witness would make other marks where
+    events are gone that it has made marks of, and not yet written down."""
+    from conch.cli.run.tree import ProcessTree
+
+    skipped = frozenset({"dashboard"})
+    tree = ProcessTree(
+        common.where(), settings, (), None, (), skipped, processes=0, reloads=False, as_json=True, forks={}
+    )
+    asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)  # the tree hears it once it lives
+    await tree.live(common)
+
+
+async def _carried_out(common: CommonOptions, settings: Settings) -> ForgetReport | None:
     quiet()
+    home = common.existing()
     if read_request(home) is None:
         return None
     with home.owned():
-        return await carry_out(home, settings)
+        return await carry_out(common, settings)
 
 
 async def _needle(bus: Bus, match: str | None, message: str | None) -> Needle:

@@ -15,11 +15,22 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from uuid import UUID, uuid5
 
-from conch.bus import CLEARED, Bus, Checkpoint, MemoryRecord, memory_agent, memory_key, record_erased
+from conch.bus import (
+    CLEARED,
+    Bus,
+    Checkpoint,
+    MemoryRecord,
+    StateRecord,
+    memory_agent,
+    memory_key,
+    newest,
+    record_erased,
+    state_key,
+)
 from conch.config import Settings
 from conch.cycle.state.memory import OWN_KINDS, AgentMemory
 from conch.cycle.state.recover import RecoveryStart, recover_all, save
-from conch.errors import ConchError, ContractError, FencedError
+from conch.errors import ConchError, ContractError, FencedError, HomeError
 from conch.experience import SqliteReader, remove_acts, store_path
 from conch.forgetting.files import files_left, held_files, remove_from
 from conch.forgetting.find import Found, find
@@ -38,6 +49,7 @@ from conch.memory import MEMORY_FILE, LongTermMemory
 from conch_schemas import (
     ContractViolationError,
     Mark,
+    MarkWitnessed,
     PersonForgotten,
     decode,
     encode,
@@ -73,6 +85,7 @@ async def finish(home: Home, settings: Settings, bus_of_home: BusOfHome) -> Forg
     async with bus_of_home() as bus:
         if request.plan is None:
             found = await find_in(home, settings, bus, request.needle, request.agents)
+            await _refuse_late_witness(bus, found)
             await _write_checkpoints(store, bus, home, found)
             plan = await _planned(home, settings, bus, request, found)
             request = request.model_copy(update={"plan": plan})
@@ -168,6 +181,23 @@ async def _publish(bus: Bus, records: Sequence[PersonForgotten]) -> None:
     for record in records:
         if record.id not in there:
             await bus.publish(subject_of(record), encode(record), id=record.id)
+
+
+async def _refuse_late_witness(bus: Bus, found: Found) -> None:
+    """Raises HomeError where marks of an agent were published that the witness has not written down: it would make
+    others in their place, as events are gone that they were made of."""
+    from conch.witness import CONSUMER, ChainState
+
+    for agent in sorted({event.agent for event in found.events if event.agent is not None}):
+        [(_, newest_mark)] = await newest(bus, [subject_filter(MarkWitnessed, agent)])
+        entry = await bus.get(state_key(CONSUMER, agent))
+        if not isinstance(newest_mark, MarkWitnessed) or entry is None or not entry.value:
+            continue
+        state = ChainState.model_validate(StateRecord.decode(entry.value).state)
+        if state.sequence <= newest_mark.mark.sequence:
+            raise HomeError(
+                f"the witness of {agent} was killed and has not finished: conch run finishes it, then ask again"
+            )
 
 
 async def _write_checkpoints(store: Path, bus: Bus, home: Home, found: Found) -> None:

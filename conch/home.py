@@ -66,6 +66,11 @@ class Home:
         """The description of the run in progress: addresses, token, processes."""
         return self.path / "run.json"
 
+    @property
+    def forget_file(self) -> Path:
+        """The request to forget that is being carried out; there while it is not done."""
+        return self.path / "forget.json"
+
     def agent_dir(self, agent: str) -> Path:
         """One agent's files: its id, notes, and its mind's memory."""
         return self.path / "agents" / agent

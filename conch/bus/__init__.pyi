@@ -54,7 +54,9 @@ from .protocol import Reader as Reader
 from .protocol import ReaderState as ReaderState
 from .protocol import Stored as Stored
 from .protocol import StreamState as StreamState
+from .reconcile import erased_between as erased_between
 from .reconcile import reconcile as reconcile
+from .reconcile import record_erased as record_erased
 from .reconcile import report_trimmed as report_trimmed
 from .retention import beyond as beyond
 from .retention import older_than as older_than

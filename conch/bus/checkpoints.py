@@ -10,6 +10,7 @@
 | `run/<run>` | `RunRecord` | each run on a server that is not its own, every second |
 | `letter/<id>` | `LetterRecord` | `conch dlq retry` and `conch dlq drop`, and the dashboard |
 | `trimmed` | `TrimRecord` | retention, before it trims the stream |
+| `erased` | `EraseRecord` | `conch forget`, before it erases events of the stream |
 | `home` | a UUID as text | the first `conch run` with a store on this stream |
 
 All are written by compare-and-set (`Bus.put`). An empty value means that the key was reset or given up. Readers ignore
@@ -31,6 +32,8 @@ from conch.errors import ContractError
 
 TRIMMED = "trimmed"
 """Key of the sequence before which the stream was trimmed. Events that are missing behind it were not trimmed."""
+ERASED = "erased"
+"""Key of the sequences that were erased at a person's request: holes at them are no damage."""
 STORE_OWNER = "home"
 """Key that says whose store joins the stream: the UUID of that home's agent."""
 CLEARED = b""
@@ -179,6 +182,14 @@ class TrimRecord(_BucketRecord):
     before: int
     """Sequence of the first event that was left."""
     epoch: str
+
+
+class EraseRecord(_BucketRecord):
+    """The sequences of the stream that were erased."""
+
+    epoch: str
+    spans: tuple[tuple[int, int], ...]
+    """(first, last) of each run of sequences, in order."""
 
 
 class LetterRecord(RootModel[Literal["retried", "dropped"]]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
@@ -157,6 +157,17 @@ class MemoryBus:
                 del self.journal.events[seq]
             self.journal.first = max(self.journal.first, min(before, self.journal.last + 1))
             self._changed.notify_all()
+
+    async def erase(self, seqs: Sequence[int]) -> None:
+        """Overwrite events; see the protocol."""
+        for seq in seqs:
+            self.journal.events.pop(seq, None)
+
+    async def rewrite(self, values: Mapping[str, bytes]) -> None:
+        """Replace the bucket's values; see the protocol."""
+        self.journal.bucket.clear()
+        for key, value in values.items():
+            await self.put(key, value, revision=0)
 
     async def get(self, key: str) -> KeyValue | None:
         """A value of the bucket."""

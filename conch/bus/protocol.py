@@ -5,7 +5,7 @@ All implementations pass one contract suite (tests/bus). All times are in second
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -53,7 +53,8 @@ class StreamState:
 
     @property
     def missing(self) -> int:
-        """Events missing between first and last: trimming leaves no gaps, so these were lost to damage."""
+        """Events missing between first and last: trimming leaves no gaps, so these were erased on request
+        (`erased_between`) or lost to damage."""
         return self.last - self.first + 1 - self.messages
 
 
@@ -154,6 +155,19 @@ class Bus(Protocol):
 
     async def trim(self, before: int) -> None:
         """Drop the events before sequence `before`."""
+        ...
+
+    async def erase(self, seqs: Sequence[int]) -> None:
+        """Overwrite the events at these sequences in the stream's files. They leave holes, which the callers write
+        down first (`record_erased`). A sequence without an event changes nothing."""
+        ...
+
+    async def rewrite(self, values: Mapping[str, bytes]) -> None:
+        """Drop all values of the bucket, with what its files hold of earlier ones, and store these in their place.
+
+        For a bucket that no other client writes to. Killed in between, keys are missing: call it again with the same
+        values.
+        """
         ...
 
     async def get(self, key: str) -> KeyValue | None:

@@ -5,6 +5,7 @@ Runs right after the server has started, before anything is read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from conch.log import get_logger
 from conch.tasks import concurrently
 
 log = get_logger(__name__)
+
+Spans = tuple[tuple[int, int], ...]
+"""(first, last) of runs of sequences."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class Reconciliation:
     unread: int
     """Events at the stream's beginning that are gone before the store has read them."""
     missing: int
-    """Events that are gone between the stream's first and last."""
+    """Events that are gone between the stream's first and last, and were not erased."""
     untrimmed: int
-    """Events at the stream's beginning that are gone without having been trimmed, read or not."""
+    """Events at the stream's beginning that are gone without having been trimmed or erased, read or not."""
     taken_back: tuple[str, ...]
     """Keys of the bucket with a position beyond the stream's end, rewound to it."""
 
@@ -81,15 +85,16 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
     taken = await concurrently(lambda key: _take_back(bus, key, stream), kept)
     taken_back = [key for key, was in zip(kept, taken, strict=True) if was]
     another = bool(store_epoch) and store_epoch != stream.epoch
+    erased = await _erased(bus, stream)
     same = bool(store_epoch) and not another
     found = Reconciliation(
         stream=stream,
         store_position=store_position,
         another=another,
         lost=max(0, store_position - stream.last) if same else 0,
-        unread=max(0, stream.first - 1 - store_position) if same else 0,
-        missing=stream.missing,
-        untrimmed=await _untrimmed(bus, stream),
+        unread=_gone(stream, store_position + 1, erased) if same else 0,
+        missing=max(0, stream.missing - _count(erased, stream.first, stream.last)),
+        untrimmed=await _untrimmed(bus, stream, erased),
         taken_back=tuple(taken_back),
     )
     if not found.whole:
@@ -105,7 +110,46 @@ async def report_trimmed(bus: Bus, before: int, epoch: str) -> None:
         await bus.put(checkpoints.TRIMMED, record.encode(), revision=revision)
 
 
-async def _untrimmed(bus: Bus, stream: StreamState) -> int:
+async def record_erased(bus: Bus, seqs: Iterable[int]) -> None:
+    """Write down that the events at these sequences are erased, before they are. A second time changes nothing."""
+    stream = await bus.state()
+    entry, known = await bus.get(checkpoints.ERASED), await _erased(bus, stream)
+    places = {seq for first, last in known for seq in range(max(first, stream.first), last + 1)} | set(seqs)
+    spans: list[tuple[int, int]] = []
+    for seq in sorted(places):
+        if spans and spans[-1][1] == seq - 1:
+            spans[-1] = (spans[-1][0], seq)
+        else:
+            spans.append((seq, seq))
+    record = checkpoints.EraseRecord(epoch=stream.epoch, spans=tuple(spans))
+    await bus.put(checkpoints.ERASED, record.encode(), revision=entry.revision if entry is not None else 0)
+
+
+async def erased_between(bus: Bus, stream: StreamState) -> int:
+    """How many of the events that are missing between the stream's first and last were erased."""
+    return _count(await _erased(bus, stream), stream.first, stream.last)
+
+
+async def _erased(bus: Bus, stream: StreamState) -> Spans:
+    entry = await bus.get(checkpoints.ERASED)
+    try:
+        record = checkpoints.EraseRecord.decode(entry.value) if entry is not None else None
+    except ContractError:
+        return ()
+    return record.spans if record is not None and record.epoch == stream.epoch else ()
+
+
+def _count(spans: Spans, first: int, last: int) -> int:
+    """How many sequences of the spans lie between these two."""
+    return sum(max(0, min(end, last) - max(begin, first) + 1) for begin, end in spans)
+
+
+def _gone(stream: StreamState, first: int, erased: Spans) -> int:
+    """Events from `first` on that are gone before the stream's first one, and were not erased."""
+    return max(0, stream.first - first - _count(erased, first, stream.first - 1))
+
+
+async def _untrimmed(bus: Bus, stream: StreamState, erased: Spans) -> int:
     """Events at the beginning that went by themselves since this was asked last: said once, it is how it stands."""
     record = _trimmed(await bus.get(checkpoints.TRIMMED))
     # None: a stream of before this was written down.
@@ -113,7 +157,7 @@ async def _untrimmed(bus: Bus, stream: StreamState) -> int:
     if before <= stream.first:
         with suppress(FencedError):  # another process that checked at the same moment recorded it
             await report_trimmed(bus, stream.first, stream.epoch)
-    return max(0, stream.first - before)
+    return _gone(stream, before, erased)
 
 
 def _trimmed(entry: KeyValue | None) -> checkpoints.TrimRecord | None:

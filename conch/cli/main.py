@@ -33,6 +33,7 @@ COMMANDS = {
     "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),
     "approve": ("conch.cli.approve:app", "Acts that wait for your approval: list, approve, deny."),
     "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
+    "forget": ("conch.cli.forget:forget", "Remove a person's data from store, stream, memories and files."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),

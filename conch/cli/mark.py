@@ -23,6 +23,8 @@ from conch.views import (
     acts_due,
     chain_start,
     compared_words,
+    forgotten_acts,
+    forgotten_words,
     last_marks,
     marks_shown,
     pieces,
@@ -32,7 +34,7 @@ from conch.views import (
     unmarked_yet,
     verification,
 )
-from conch.witness import Verification
+from conch.witness import ForgottenRecords, Verification
 
 if TYPE_CHECKING:
     from conch.experience import StreamLoss
@@ -114,6 +116,7 @@ class FoundMarks:
     problems: list[MarkProblem] = field(default_factory=list)
     losses: Sequence[StreamLoss] = ()
     removals: Sequence[Removal] = ()
+    forgotten: ForgottenRecords = field(default_factory=ForgottenRecords)
     compared: Compared | None = None
     unread: str = ""
     """Why the stream was not compared, where the home has one."""
@@ -136,7 +139,9 @@ async def verify(
         found = FoundMarks(name)
         position, epoch = store.position(), store.epoch()
         due = acts_due(store.chain, name)
-        chain, sealed = Verification(name), SealedFacts(name, stream=has_stream(common))
+        found.forgotten = ForgottenRecords(store.chain.forgotten(name))
+        chain = Verification(name, found.forgotten)
+        sealed = SealedFacts(name, stream=has_stream(common), forgotten=found.forgotten.actions)
         for piece in pieces(store.chain.marks(name)):
             for mark in piece:
                 chain.take(mark)
@@ -147,10 +152,11 @@ async def verify(
     chain.begin_at(chain_start(found.removals))
     due = due.among(there)
     bare = [*due.unwitnessed(chain), *sealed.unsealed(there)]
-    if bare or sealed.with_stream:
+    waiting: set[str] = set()
+    if bare or found.forgotten.unsealed or sealed.with_stream:
         try:
             async with open_bus(common.existing(), common.settings()) as bus:
-                if bare:
+                if bare or found.forgotten.unsealed:
                     waiting = await unmarked_yet(bus, name, position, epoch)
                     found.waiting = len(waiting & set(due.acts))
                     due = due.among(there - waiting)
@@ -162,7 +168,7 @@ async def verify(
             found.unread = str(error)
     found.acts = len(due.acts) + found.waiting
     bare = [*due.unwitnessed(chain), *sealed.unsealed(set(due.acts))]
-    found.problems = [*chain.broken(), *bare, *sealed.problems]
+    found.problems = [*chain.broken(), *chain.unrecorded(waiting), *bare, *sealed.problems]
     found.compared = sealed.compared()
     if public is not None:
         found.signed, wrong = signed_by(common.existing(), chain, public)
@@ -192,6 +198,7 @@ def _tell(common: CommonOptions, found: FoundMarks) -> None:
             marks=found.marks,
             waiting=found.waiting,
             removals=found.removals,
+            forgotten=found.forgotten,
             compared=found.compared,
         )
         emit(VerifiedLocally(**vars(plain), lost=tuple(found.losses), signed=found.signed))
@@ -207,6 +214,8 @@ def _tell(common: CommonOptions, found: FoundMarks) -> None:
         say(f"{found.marks} marks of {found.acts} acts of {found.agent} hold{later if found.waiting else ''}")
     if removed := removed_marks_words(found.removals):
         say(removed)
+    if (forgotten := forgotten_acts(found.forgotten)) is not None:
+        say(forgotten_words(forgotten))
     if found.compared is not None:
         say(compared_words(found.compared))
     if found.unread:

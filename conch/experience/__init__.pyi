@@ -35,6 +35,8 @@ from .queries.examples import Example as Example
 from .queries.examples import ExampleDecoding as ExampleDecoding
 from .queries.examples import ExampleMark as ExampleMark
 from .queries.examples import ExampleMessage as ExampleMessage
+from .queries.forget import StoreSearch as StoreSearch
+from .queries.forget import remove_acts as remove_acts
 from .sqlite import MemoryStore as MemoryStore
 from .sqlite import SqliteReader as SqliteReader
 from .sqlite import SqliteStore as SqliteStore

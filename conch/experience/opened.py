@@ -93,6 +93,10 @@ class Database(Protocol):
         """Whether the store has this table: a file of an earlier schema may lack one."""
         ...
 
+    def rewrite(self) -> None:
+        """Write the store anew, outside a transaction: no page of it holds a deleted row afterwards."""
+        ...
+
     def close(self) -> None:
         """Let go of the database. Twice is once."""
         ...

@@ -18,6 +18,7 @@ from conch.experience.queries.chain import SqlChain
 from conch.experience.queries.charts import SqlCharts
 from conch.experience.queries.cycles import SqlCycles, agents_that_acted
 from conch.experience.queries.examples import SqlExamples
+from conch.experience.queries.forget import forget_rows
 from conch.experience.queries.forks import SqlForks, put_forks
 from conch.experience.queries.retention import SqlRetention
 from conch.experience.queries.reviews import SqlReviews
@@ -34,6 +35,7 @@ from conch_schemas import (
     ExperienceRecorded,
     ForkScored,
     MarkWitnessed,
+    PersonForgotten,
     RewardAssigned,
     ThoughtFormed,
     ThoughtGrounded,
@@ -52,7 +54,7 @@ _OF_AN_ACTION: Final = (
     RewardAssigned,
     ForkScored,
 )
-_KINDS: Final = frozenset(FACTS)
+_KINDS: Final = frozenset(FACTS) - {PersonForgotten}
 
 
 class SqlReader:
@@ -142,7 +144,9 @@ class SqlStore(SqlReader):
             recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
             known += self._join.write(work)
             self._move_on(upto, late=late)
+            forgotten = self._forget(events)
         self._join.known.remember(work, last)
+        self._join.known.drop(forgotten)
         self.duplicates += known
         return recorded
 
@@ -168,7 +172,9 @@ class SqlStore(SqlReader):
                     work.wait(case, case.started)  # `expire` closes it, or lets it wait for its scores
             known += self._join.write(work)
             self._move_on(upto, late=late)
+            forgotten = self._forget(events)
         self._join.known.remember(work, last)
+        self._join.known.drop(forgotten)
         self.duplicates += known
 
     def expire(self, now: datetime) -> tuple[ExperienceRecorded, ...]:
@@ -218,6 +224,13 @@ class SqlStore(SqlReader):
         self._file.set_meta("position", max(self.position(), upto))
         if late:
             self._file.set_meta("came_late", self.retention.came_late() + late)
+
+    def _forget(self, events: Iterable[tuple[int, Event]]) -> list[str]:
+        """Remove what records of people's requests among the events name; the actions' ids."""
+        records = [(seq, event) for seq, event in events if isinstance(event, PersonForgotten)]
+        for seq, record in records:
+            forget_rows(self._file.db, record, self._file.base() + seq)
+        return [action for _, record in records for action in record.actions]
 
     def _refuse_leaps(self, facts: Iterable[tuple[int, Event]]) -> dict[str, int | None]:
         """The last cycle of each agent that acts in these facts.

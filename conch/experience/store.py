@@ -55,6 +55,7 @@ from conch_schemas import (
     MarkWitnessed,
     NeedsChanged,
     NoveltyMeasured,
+    PersonForgotten,
     PolicySet,
     PromptMessage,
     ReviewDecided,
@@ -82,6 +83,7 @@ FACTS: tuple[type[Event], ...] = (
     AnswerRated,
     ForkScored,
     ReviewDecided,
+    PersonForgotten,
 )
 """The events that the store keeps; `apply` passes over any other."""
 
@@ -245,6 +247,10 @@ class ChainReader(Protocol):
 
     def removed_among(self, agent: str, actions: set[str]) -> set[str]:
         """Those of these actions that retention removed: ids of removed cycles. Takes some µs for each such cycle."""
+        ...
+
+    def forgotten(self, agent: str) -> list[PersonForgotten]:
+        """The records of what was removed of the agent at a person's request."""
         ...
 
     def losses(self, agent: str) -> list[StreamLoss]:
@@ -501,7 +507,8 @@ class ExperienceWriter(Protocol):
         when every part has come, or the longest deadline of what is missing has passed; its revision rises exactly when
         a verdict (scores, total, coverage, completeness) changes. It is complete once every part has come, late or not.
 
-        Facts of an act that was removed change nothing and are counted (`RetentionReader.came_late`).
+        Facts of an act that was removed change nothing and are counted (`RetentionReader.came_late`). What a
+        `person.forgotten` names is removed, and its record kept (`ChainReader.forgotten`).
 
         Raises ContractError, with the offending `seq`, for a fact that cannot be placed (no action id, no cycle, a
         number beyond 64 bits, an act from far beyond its agent's last one): nothing of the batch is stored then.

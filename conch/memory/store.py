@@ -133,6 +133,18 @@ class LongTermMemory:
         self._file.used(rewrite)
         return gone
 
+    def of_events(self, events: Iterable[str]) -> list[str]:
+        """Ids of the memories that come from one of these events."""
+        if not self._exists:
+            return []
+        wanted = set(events)
+
+        def read(database: sqlite3.Connection) -> list[str]:
+            rows = database.execute("SELECT memories.id, sources.event FROM sources JOIN memories USING (place)")
+            return sorted({id for id, event in rows if event in wanted})
+
+        return self._file.used(read)
+
     def consolidate(self, cycle: int | None = None) -> Consolidation:
         """Compare some new memories with older ones: merge duplicates, name contradictions; bounded work.
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -59,6 +59,15 @@ class SnapshotShelf:
             named = ((file.name.partition("-")[0], file) for file in self.records.iterdir())
             return dict(sorted((int(cycle), file) for cycle, file in named if cycle.isdigit()))
         return {}
+
+    def held(self, holds: Callable[[bytes], bool]) -> int:
+        """How many of the kept contents, trees and decisions hold what is sought. Raises OSError."""
+        return sum(1 for file in self.folder.rglob("*") if file.is_file() and _is_held(file, holds))
+
+    def clear(self) -> None:
+        """Remove all that is kept. Not beside the agent that keeps it. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.folder)
 
     def find(self, cycle: int) -> RecordedDecision | None:
         """The decision of a cycle; None where it is not kept. Raises ToolError where it cannot be read."""
@@ -146,3 +155,11 @@ def _remove(place: Path) -> None:
 
     shutil.rmtree(place, onerror=opened)
     shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_held(file: Path, holds: Callable[[bytes], bool]) -> bool:
+    try:
+        data = file.read_bytes()
+        return holds(data) or holds(unpacked(data))
+    except (FileNotFoundError, ValueError):  # removed meanwhile, or a content, which is not compressed
+        return False

@@ -54,6 +54,7 @@ from .dead_letters import LetterShown as LetterShown
 from .dead_letters import dead_letter_row as dead_letter_row
 from .dead_letters import dead_letters_shown as dead_letters_shown
 from .dead_letters import whole_letter as whole_letter
+from .forgotten import Forgotten as Forgotten
 from .forks import ForkRow as ForkRow
 from .forks import Forks as Forks
 from .forks import fork_row as fork_row
@@ -173,6 +174,8 @@ from .verification import Verified as Verified
 from .verification import VerifiedLocally as VerifiedLocally
 from .verification import acts_due as acts_due
 from .verification import chain_start as chain_start
+from .verification import forgotten_acts as forgotten_acts
+from .verification import forgotten_words as forgotten_words
 from .verification import removed_marks_words as removed_marks_words
 from .verification import signed_by as signed_by
 from .verification import signed_words as signed_words

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch.bus import Bus
+from conch.bus import Bus, erased_between
 from conch.bus.jetstream import BUCKET_STREAM, EPOCH, STREAM, Connection, described
 from conch.config import Settings
 from conch.consumer.group import standings
@@ -104,7 +104,10 @@ async def survey(bus: Bus, connection: Connection, settings: Settings, url: str)
     assert bucket is not None
     level = (await connection.api("INFO"))["api"].get("level", 0)
     said, held = connection.said, (await look(bus, settings.bus.keep)).held
-    status, peers = _stream(stream), tuple(_peers(stream.get("cluster") or {}))
+    status, peers = (
+        _stream(stream, await erased_between(bus, await bus.state())),
+        tuple(_peers(stream.get("cluster") or {})),
+    )
     return BusInfo(
         url=url,
         embedded=settings.bus.url is None,
@@ -118,7 +121,7 @@ async def survey(bus: Bus, connection: Connection, settings: Settings, url: str)
     )
 
 
-def _stream(info: JsonObject) -> StreamStatus:
+def _stream(info: JsonObject, erased: int) -> StreamStatus:
     state, config = info["state"], info["config"]
     limit = config["max_bytes"] if config.get("max_bytes", -1) > 0 else None
     first, last = state["first_seq"], state["last_seq"]
@@ -128,7 +131,7 @@ def _stream(info: JsonObject) -> StreamStatus:
         last=last,
         last_time=state["last_ts"] if state["messages"] else None,
         messages=state["messages"],
-        missing=last - first + 1 - state["messages"] if state["messages"] else 0,
+        missing=max(0, last - first + 1 - state["messages"] - erased) if state["messages"] else 0,
         bytes=state["bytes"],
         limit=limit,
         full=state["bytes"] / limit if limit is not None else None,

@@ -38,6 +38,7 @@ from conch_schemas import (
     MessageSent,
     NeedsChanged,
     NoveltyMeasured,
+    PersonForgotten,
     ReviewDecided,
     RewardAssigned,
     decode,
@@ -62,6 +63,7 @@ SEALED_KINDS: tuple[type[Event], ...] = (
     ActApproved,
     ActDenied,
     ReviewDecided,
+    PersonForgotten,
 )
 """The events that marks seal whole."""
 
@@ -73,6 +75,8 @@ class Compared(View):
     """Sealed facts: events, scores and totals."""
     pruned: int
     """Of those, facts of acts that retention removed."""
+    forgotten: int = 0
+    """Of those, facts of acts that were removed at a person's request."""
     stream: int | None
     """Sealed events that the stream still has; None: the stream was not read."""
 
@@ -83,14 +87,15 @@ class SealedFacts:
     Keeps some 200 bytes of each sealed event for the comparison with the stream.
     """
 
-    def __init__(self, agent: str, *, stream: bool = True) -> None:
-        self._agent, self.with_stream = agent, stream
+    def __init__(self, agent: str, *, stream: bool = True, forgotten: Set[str] = frozenset()) -> None:
+        """`forgotten`: ids of the actions that were removed at a person's request."""
+        self._agent, self.with_stream, self._removed = agent, stream, forgotten
         self._events: dict[str, tuple[str, int]] = {}
         """Id of a sealed event -> (content, sequence of its mark)."""
         self._unsealed: dict[str, list[MarkProblem]] = {}
         """By action id: its scores that no mark seals."""
         self.problems: list[MarkProblem] = []
-        self.facts = self.pruned = 0
+        self.facts = self.pruned = self.forgotten = 0
         self.stream: int | None = None
 
     def take(self, reader: ExperienceReader, marks: Sequence[Mark]) -> None:
@@ -103,7 +108,9 @@ class SealedFacts:
             if (act := stored.get(mark.action_id or "")) is not None:
                 self._take_unsealed(reader, mark, act)
             found = list(differences(mark, act))
-            if found and mark.action_id not in stored and self._is_pruned(reader, mark):
+            if found and mark.action_id in self._removed:
+                self.forgotten += len(found)
+            elif found and mark.action_id not in stored and self._is_pruned(reader, mark):
                 self.pruned += len(found)
             else:
                 self.problems += [self._problem(mark, one) for one in self._unexplained(reader, mark, found)]
@@ -187,7 +194,7 @@ class SealedFacts:
 
     def compared(self) -> Compared:
         """The counts so far."""
-        return Compared(facts=self.facts, pruned=self.pruned, stream=self.stream)
+        return Compared(facts=self.facts, pruned=self.pruned, forgotten=self.forgotten, stream=self.stream)
 
 
 def _sentence(what: str, action: str) -> str:
@@ -199,7 +206,8 @@ def compared_words(found: Compared) -> str:
     said = f"{found.facts} sealed facts compared with the store"
     if found.stream is not None:
         said += f", {found.stream} of them with the stream"
-    return f"{said}; {found.pruned} pruned by store.keep" if found.pruned else said
+    said += f"; {found.pruned} pruned by store.keep" if found.pruned else ""
+    return f"{said}; {found.forgotten} removed at a person's request" if found.forgotten else said
 
 
 def pieces(marks: Iterable[Mark], size: int = 500) -> Iterable[list[Mark]]:

@@ -17,6 +17,7 @@ from conch.views.sealed import Compared
 from conch.witness import (
     ChainStart,
     CheckpointFile,
+    ForgottenRecords,
     MarkProblem,
     Verification,
     key_file,
@@ -30,6 +31,7 @@ from conch_schemas import (
     MarkWitnessed,
     NeedsChanged,
     NoveltyMeasured,
+    PersonForgotten,
     RewardAssigned,
     decode,
     subject_filter,
@@ -41,6 +43,7 @@ _WITNESSED: tuple[type[Event], ...] = (
     NeedsChanged,
     NoveltyMeasured,
     ExperienceRecorded,
+    PersonForgotten,
 )
 
 
@@ -68,6 +71,17 @@ class RemovedMarks(View):
     removals: tuple[MarkRemoval, ...]
 
 
+class ForgottenActs(View):
+    """What was removed at people's requests."""
+
+    requests: int
+    acts: int
+    marks: int
+    """Marks that are without their words, with the hashes that they had."""
+    last: str
+    """When the last removal was, in ISO 8601."""
+
+
 class Verified(View):
     """The result of a verification, as the HTTP API answers it."""
 
@@ -80,6 +94,8 @@ class Verified(View):
     waiting: int
     """Acts that have no mark yet."""
     removed: RemovedMarks | None
+    forgotten: ForgottenActs | None = None
+    """None: nothing was removed at a person's request."""
     compared: Compared | None = None
     """How much of what the marks seal was compared."""
     problems: tuple[MarkProblem, ...]
@@ -185,6 +201,20 @@ def removed_marks_words(removals: Sequence[Removal]) -> str:
     return f"{which} removed by store.keep {when}, the chain goes on from hash {start.previous[:12]}…"
 
 
+def forgotten_acts(records: ForgottenRecords) -> ForgottenActs | None:
+    """What these records come to; None where there is none."""
+    if not (requests := records.requests):
+        return None
+    last = requests[-1].time.isoformat()
+    return ForgottenActs(requests=len(requests), acts=len(records.actions), marks=records.marks, last=last)
+
+
+def forgotten_words(found: ForgottenActs) -> str:
+    """What was removed at people's requests, in a line."""
+    times = "at a person's request" if found.requests == 1 else f"at {found.requests} requests of people"
+    return f"{found.acts} acts and the words of {found.marks} marks were removed {times}, last on {found.last[:10]}"
+
+
 def verification(
     agent: str,
     problems: Sequence[MarkProblem],
@@ -193,6 +223,7 @@ def verification(
     marks: int,
     waiting: int,
     removals: Sequence[Removal] = (),
+    forgotten: ForgottenRecords | None = None,
     compared: Compared | None = None,
 ) -> Verified:
     """The findings about the marks of a number of acts, `waiting` of which have no mark yet."""
@@ -203,6 +234,7 @@ def verification(
         marks=marks,
         waiting=waiting,
         removed=_removed(removals),
+        forgotten=None if forgotten is None else forgotten_acts(forgotten),
         compared=compared,
         problems=tuple(problems),
     )
@@ -228,6 +260,7 @@ def _removed(removals: Sequence[Removal]) -> RemovedMarks | None:
 
 async def unmarked_yet(bus: Bus, agent: str, position: int, epoch: str | None) -> set[str]:
     """Actions with a mark that is not in the store *yet*: the witness has not read the fact, or the store not the mark.
+    Of a fact without an action the event's id is among them.
 
     `position`, `epoch`: of the store, as they were before its acts were read. Raises BusError.
     """
@@ -242,13 +275,16 @@ async def unmarked_yet(bus: Bus, agent: str, position: int, epoch: str | None) -
 
 
 async def _actions(bus: Bus, filters: Sequence[str], after: int) -> set[str]:
-    """The actions that the events behind `after` are about. What is no event is skipped: consumers write dead letters
-    of it."""
-    found: set[str | None] = set()
+    """The actions that the events behind `after` are about, and the ids of events that are about none. What is no event
+    is skipped: consumers write dead letters of it."""
+    found: set[str] = set()
     async for delivery in bus.read(filters, after=after):
         try:
             event = decode(delivery.data)
         except ContractViolationError:
             continue
-        found.add(event.mark.action_id if isinstance(event, MarkWitnessed) else event.action_id)
-    return {action for action in found if action is not None}
+        if isinstance(event, MarkWitnessed):
+            found.add(event.mark.action_id or event.mark.event)
+        else:
+            found.add(event.action_id or event.id)
+    return found

@@ -18,6 +18,9 @@ from .facts import score_words as score_words
 from .facts import sealed_events as sealed_events
 from .facts import sealed_facts as sealed_facts
 from .facts import unsealed_scores as unsealed_scores
+from .forgotten import ForgottenRecords as ForgottenRecords
+from .forgotten import is_without_words as is_without_words
+from .forgotten import without_words as without_words
 from .regained import regained as regained
 from .signing import CheckpointFile as CheckpointFile
 from .signing import SignedHead as SignedHead

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from conch.witness.canonical import mark_hash
 from conch.witness.chain import GENESIS
 from conch.witness.facts import FIGURES, SCORE, VERDICT, SealedFact, sealed_facts
+from conch.witness.forgotten import ForgottenRecords
 from conch_schemas import Mark
 
 Kind = Literal[
@@ -65,8 +66,10 @@ _WHOLE = ChainStart(0, 0, GENESIS)
 class Verification:
     """Verifies the marks of one agent, one after the other in stored order; it keeps some 400 bytes of each."""
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: str, forgotten: ForgottenRecords | None = None) -> None:
+        """`forgotten`: the records of what was removed at a person's request."""
         self.agent = agent
+        self.forgotten = forgotten or ForgottenRecords()
         self._start = _WHOLE
         self._rows: list[_MarkDigest] = []
         self._changed: list[MarkProblem] = []
@@ -80,7 +83,8 @@ class Verification:
 
     def take(self, mark: Mark) -> None:
         """Add the next mark of the agent."""
-        if mark_hash(mark) != mark.hash:
+        self.forgotten.take(mark)
+        if mark_hash(mark) != mark.hash and not self.forgotten.has(mark):
             what = f"Mark {mark.sequence} is not what its hash was taken over."
             self._changed.append(self._problem("changed", mark.sequence, what))
         if self._rows and mark.sequence < self._rows[-1].sequence:
@@ -135,6 +139,13 @@ class Verification:
     ) -> list[MarkProblem]:
         """Acts, scores and totals that should have a mark and have none; see `verify`."""
         return _unwitnessed(self._acts, self._sets, self._revisions, acts, scored, recorded)
+
+    def unrecorded(self, waiting: Set[str]) -> list[MarkProblem]:
+        """Records of removals that no mark seals, but for those that wait for their mark, by id."""
+        return [
+            MarkProblem("forged", self.agent, None, f"The record {record} of a person's request has no mark.")
+            for record in sorted(self.forgotten.unsealed - waiting)
+        ]
 
     def _gaps(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
         if self._start.first > 0:

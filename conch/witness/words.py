@@ -22,6 +22,7 @@ from conch_schemas import (
     MessageSent,
     NeedsChanged,
     NoveltyMeasured,
+    PersonForgotten,
     ReviewDecided,
     RewardAssigned,
     Score,
@@ -42,8 +43,9 @@ Outside = (
     | ActApproved
     | ActDenied
     | ReviewDecided
+    | PersonForgotten
 )
-"""What people and the agent say, rate, set, end and decide on."""
+"""What people and the agent say, rate, set, end, decide on and let remove."""
 Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside
 """The events that get a mark."""
 
@@ -55,7 +57,7 @@ class MarkText(NamedTuple):
     """The text fields of a mark."""
 
     origin: str
-    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval", "review"]
+    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval", "forgetting", "review"]
     stimulus: str
     response: str
     reasoning: str
@@ -94,6 +96,8 @@ def words_for(fact: Witnessed) -> MarkText | None:
             return _approval(fact)
         case ReviewDecided():
             return _review(fact)
+        case PersonForgotten():
+            return _forgetting(fact)
     paused = isinstance(fact, AgentPaused)
     response = "The agent was paused." if paused else "The agent was resumed."
     return MarkText("user", "pause", "", response, "A person asked for it.", "fact")
@@ -213,6 +217,12 @@ def _review(decided: ReviewDecided) -> MarkText:
         said += f": {_short(decided.text)}"
     why = _short(decided.reason) or "No reason was given."
     return MarkText(decided.reviewer, "review", f"row {decided.row}", said, why, "judgement", (decided.row,))
+
+
+def _forgetting(event: PersonForgotten) -> MarkText:
+    counts = (len(event.actions), "actions"), (len(event.events), "events"), (len(event.marks), "marks' words")
+    said = ", ".join(f"{count} {what}" for count, what in counts if count)
+    return MarkText("user", "forgetting", "", f"removed: {said or 'files'}", "A person asked for it.", "fact")
 
 
 def _value(score: Score | ScoredPart) -> str:

@@ -39,6 +39,7 @@ from conch_schemas.envelope import (
 )
 from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
+from conch_schemas.forgetting import FORGOTTEN_REASONING, PersonForgotten
 from conch_schemas.fork import ForkScored
 from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
 from conch_schemas.json_object import JsonObject
@@ -79,6 +80,7 @@ from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
 __all__ = [
     "BUILTIN_SCORER",
     "EVENTS",
+    "FORGOTTEN_REASONING",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
     "REVIEWER_PATTERN",
@@ -145,6 +147,7 @@ __all__ = [
     "OutcomeStatus",
     "Part",
     "PartRole",
+    "PersonForgotten",
     "PolicySet",
     "Principle",
     "PromptMessage",

@@ -17,6 +17,7 @@ from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, Poli
 from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
+from conch_schemas.forgetting import PersonForgotten
 from conch_schemas.fork import ForkScored
 from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
 from conch_schemas.json_object import JsonObject
@@ -62,6 +63,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     MemoryConsolidated,
     ForkScored,
     ReviewDecided,
+    PersonForgotten,
     AlarmRaised,
     ConsumerFailed,
 )
@@ -98,6 +100,7 @@ AnyEvent = Annotated[
     | MemoryConsolidated
     | ForkScored
     | ReviewDecided
+    | PersonForgotten
     | AlarmRaised
     | ConsumerFailed,
     Field(discriminator="type"),

@@ -29,7 +29,7 @@ class Mark(Value):
     origin: str
     """The consumer or person that published the witnessed event."""
     domain: str
-    """`action`, `score`, `alarm`, `message`, `goal`, `pause`, `approval` or `review`."""
+    """`action`, `score`, `alarm`, `message`, `goal`, `pause`, `approval`, `forgetting` or `review`."""
     stimulus: str
     """What it responds to."""
     response: str

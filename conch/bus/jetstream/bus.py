@@ -7,7 +7,7 @@ import base64
 import contextlib
 import json
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from math import inf
@@ -21,6 +21,7 @@ from conch.bus.access import Access
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.jetstream.checks import changed, check_server, check_stream
 from conch.bus.jetstream.connection import DENIED, PATIENCE, Connection, LostReplyError, ServerRefusalError
+from conch.bus.jetstream.erase import empty_bucket, erase
 from conch.bus.jetstream.names import BUCKET_STREAM, EPOCH, KEY_WORDS, STREAM, key_subject, subject_key
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, PullReader
@@ -222,6 +223,17 @@ class JetStreamBus:
     async def trim(self, before: int) -> None:
         """Drop the events before sequence `before`."""
         await self._connection.api(f"STREAM.PURGE.{STREAM}", {"seq": before})
+
+    async def erase(self, seqs: Sequence[int]) -> None:
+        """Overwrite events; see the protocol."""
+        await erase(self._connection, seqs)
+
+    async def rewrite(self, values: Mapping[str, bytes]) -> None:
+        """Replace the bucket's values; see the protocol."""
+        epoch = await self.get(EPOCH)
+        await empty_bucket(self._connection)
+        for key, value in (dict(values) | ({EPOCH: epoch.value} if epoch is not None else {})).items():
+            await self.put(key, value, revision=0)
 
     async def get(self, key: str) -> KeyValue | None:
         """A value of the bucket."""

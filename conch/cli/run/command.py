@@ -18,7 +18,8 @@ from conch.cli.programs import AGENT, refuse_of_agent
 from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree, first_children
 from conch.config import Masker, Settings, chosen_file
-from conch.errors import UsageError
+from conch.errors import ConchError, UsageError
+from conch.home import Home
 from conch.log import get_logger
 from conch.processes import forked
 from conch.telemetry import configure
@@ -150,6 +151,7 @@ def launch(
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)
             warn(closed)
+        _forget(common, home, settings, begins=True)
         running = ProcessTree(
             home,
             settings,
@@ -167,6 +169,29 @@ def launch(
             asyncio.run(running.live(common))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None  # asked twice, or before anything was there to be ended in order
+        if not running.begins_anew:
+            _forget(common, home, settings)
+    if running.begins_anew:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command, once more
+
+
+def _forget(common: CommonOptions, home: Home, settings: Settings, *, begins: bool = False) -> None:
+    """Carry out what a person asked to be forgotten, where a request waits or was cut short. `begins`: the run can
+    begin before that, unless a part of it was done."""
+    if not home.forget_file.exists():
+        return
+    from conch.cli.forget import carry_out, words_of
+    from conch.forgetting import read_request
+
+    try:
+        if (report := asyncio.run(carry_out(common, settings))) is not None:
+            warn(words_of(report))
+    except ConchError as error:
+        request = read_request(home)
+        if not begins or request is None or request.plan is not None:
+            raise
+        warn(f"what was asked to be forgotten waits for the end of this run: {error}")
 
 
 def _fit() -> None:

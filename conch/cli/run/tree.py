@@ -174,6 +174,7 @@ class ProcessTree:
             processes=processes,
             has_consumers=has_consumers,
         )
+        self.begins_anew = False  # or True: it ended so that data of a person is removed, and is to begin again
         self._stop = asyncio.Event()
         self._run_output = RunOutput(self._stop, names, as_json=as_json, others=not acts)
         self._specs = ChildSpecs(self._state)
@@ -182,12 +183,12 @@ class ProcessTree:
 
     async def live(self, common: CommonOptions) -> None:
         """From the first process to the last. Raises ConchError with the exit code of what ended it."""
-        own = asyncio.current_task()
+        own, state = asyncio.current_task(), self._state
         assert own is not None
-        state = self._state
         state.common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._asked_to_forget)
         agents, consumers = self._children.agents(), self._children.consumers()
         server: EmbeddedServer | None = None
         tasks = OwnedTasks()
@@ -361,31 +362,39 @@ class ProcessTree:
                 watching -= done
                 for task in done:
                     if task.result() != 0:
-                        self._report_down(task.get_name())
-
-    def _report_down(self, name: str) -> None:
-        [child] = [child for child in self._state.children if child.watched.name == name]
-        often = f"it died {MOST_RESTARTS} times in a minute, see {self._state.home.logs}"
-        self._run_output.warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
+                        self._run_output.warn(_down(state, task.get_name()))
 
     async def _renew(
         self, bus: Bus, identities: Sequence[AgentIdentity], consumers: ChildProcess, file: str, found: Discovery
     ) -> None:
         """Put in force what a rule file says now; where that cannot be, what it said before stays in force."""
-        state = self._state
-        taken = await taken_up(
-            bus, identities, state.settings, state.common, state.looked, file, found, self._run_output
-        )
+        state, output = self._state, self._run_output
+        taken = await taken_up(bus, identities, state.settings, state.common, state.looked, file, found, output)
         if taken is not None:
             state.looked, state.found = taken
             consumers.tell(messages.ChangeRules[PluginRow](rules=tuple(state.wanted_rules())))
             self._reports.write_down()
 
+    def _asked_to_forget(self) -> None:
+        """End in order, to begin again behind the removal. A run with a set number of cycles ends by itself first."""
+        if self._state.cycles is None and not self._stop.is_set():
+            self.begins_anew = True
+            self._run_output.tell("the run pauses: data of a person is removed")
+            self._stop.set()
+
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""
         if self._stop.is_set():
             run.cancel()
+        self.begins_anew = False
         self._stop.set()
+
+
+def _down(state: RunState, name: str) -> str:
+    """Why the child of this name is not started again, in a sentence."""
+    [child] = [child for child in state.children if child.watched.name == name]
+    often = f"it died {MOST_RESTARTS} times in a minute, see {state.home.logs}"
+    return f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}"
 
 
 @asynccontextmanager

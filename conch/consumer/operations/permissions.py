@@ -33,6 +33,7 @@ from conch_schemas import (
     MemoryConsolidated,
     MessageReceived,
     MessageSent,
+    PersonForgotten,
     PolicySet,
     ReviewDecided,
     RewardAssigned,
@@ -100,8 +101,10 @@ OF_PEOPLE = (
     RewardAssigned,
     ForkScored,
     ReviewDecided,
+    PersonForgotten,
 )
 """The events that the command line publishes: weights, scores by people and of the past, candidates of forks, reviews,
+records of what was forgotten,
 and messages to agents and decisions on their acts while no run is in progress."""
 _READ = (
     "INFO",
@@ -114,10 +117,13 @@ _READ = (
     f"CONSUMER.DELETE.{STREAM}.*",
 )
 _LIST = (f"CONSUMER.LIST.{STREAM}",)
-_KEEP = tuple(
-    f"STREAM.{call}.{name}"
-    for call in ("CREATE", "UPDATE", "PURGE", "SNAPSHOT", "RESTORE")
-    for name in (STREAM, BUCKET_STREAM)
+_KEEP = (
+    *(
+        f"STREAM.{call}.{name}"
+        for call in ("CREATE", "UPDATE", "PURGE", "SNAPSHOT", "RESTORE")
+        for name in (STREAM, BUCKET_STREAM)
+    ),
+    f"STREAM.MSG.DELETE.{STREAM}",
 )
 
 

@@ -16,8 +16,9 @@ from conch.errors import CheckError
 from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
 from conch.experience.queries.bodies import stored_doing, stored_needs, stored_verdict
+from conch.experience.queries.forget import records_in
 from conch.experience.transaction import act_columns, least_satisfied
-from conch_schemas import ContractViolationError, Mark, action_id, decode
+from conch_schemas import ContractViolationError, Mark, PersonForgotten, action_id, decode
 
 if TYPE_CHECKING:
     from conch.witness import StoredAct
@@ -154,6 +155,10 @@ class SqlChain:
             with suppress(ContractViolationError):
                 return decode(body).agentuid
         return None
+
+    def forgotten(self, agent: str) -> list[PersonForgotten]:
+        with self._file.reading() as db, self._file.intact():
+            return records_in(db, agent)
 
     def losses(self, agent: str) -> list[StreamLoss]:
         base = self._file.base()

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from conch.experience.models import PruneResult
 from conch.experience.opened import Database
 from conch.experience.queries.bodies import ShownScore, stored_verdict
+from conch.experience.queries.forget import forget_records, records_in
 from conch.experience.queries.retention import BLOCK
 from conch_schemas import Mark
 
@@ -226,7 +227,9 @@ def _components(verdicts: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
 
 def _remove_marks(db: Database, agent: str) -> list[Mark] | None:
     """Remove the marks before the first one of a kept act; those that were, by sequence. None: they do not verify."""
-    from conch.witness import GENESIS, mark_hash  # only here: commands that read do without the rules
+    from conch.witness import GENESIS, ForgottenRecords, mark_hash  # only here: commands that read do without the rules
+
+    forgotten = ForgottenRecords(records_in(db, agent))
 
     (end,) = db.execute(_FIRST_MARK_KEPT, (agent, _PROBED, agent)).fetchone()
     if end is None:
@@ -244,12 +247,15 @@ def _remove_marks(db: Database, agent: str) -> list[Mark] | None:
         mark = _mark(body)
         if mark is None or (mark.agent, mark.sequence, mark.id, mark.hash) != (agent, sequence, name, digest):
             return None
-        if sequence != place or mark_hash(mark) != digest or previous not in (None, mark.previous):
+        if sequence != place or previous not in (None, mark.previous):
+            return None
+        if mark_hash(mark) != digest and not forgotten.has(mark):
             return None
         place, previous = place + 1, digest
         marks.append(mark)
     marks = marks[:_MARKS]  # the one beyond was read to see that it is no twin of the last
     db.execute("DELETE FROM marks WHERE agent = ? AND sequence <= ?", (agent, marks[-1].sequence))
+    forget_records(db, [mark.event for mark in marks if mark.domain == "forgetting"])
     return marks
 
 

@@ -215,6 +215,11 @@ class SqliteConnection(sqlite3.Connection):
         there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
         return self.execute(there, (name,)).fetchone() is not None
 
+    def rewrite(self) -> None:
+        """See `Database`."""
+        self.execute("VACUUM")
+        self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
 
 @cache
 def _insertion(put: InsertStatement, rows: int) -> str:

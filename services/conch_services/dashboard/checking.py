@@ -12,7 +12,7 @@ from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
 from conch.views import ActsDue, Compared, SealedFacts, acts_due, chain_start, unmarked_yet
-from conch.witness import MarkProblem, Verification
+from conch.witness import ForgottenRecords, MarkProblem, Verification
 from conch_schemas import Mark
 from conch_services.dashboard.world import DashboardContext
 
@@ -104,7 +104,9 @@ class ChainChecks:
 
     async def _look(self, check: ChainCheck) -> None:
         position, epoch, due = await self._world.read(lambda reader: _asked_for(reader, check.agent))
-        chain, sealed, start = Verification(check.agent), SealedFacts(check.agent, stream=False), 0
+        forgotten = ForgottenRecords(await self._world.read(lambda reader: reader.chain.forgotten(check.agent)))
+        chain, start = Verification(check.agent, forgotten), 0
+        sealed = SealedFacts(check.agent, stream=False, forgotten=forgotten.actions)
         while start <= check.last:
             read = await self._world.read(partial(_taken, chain=chain, sealed=sealed, agent=check.agent, start=start))
             check.marks, start = check.marks + len(read), read[-1].sequence + 1 if read else check.last + 1
@@ -114,15 +116,15 @@ class ChainChecks:
         due = due.among(there)
         check.acts, check.compared = len(due.acts), sealed.compared()
         broken = await asyncio.to_thread(chain.broken)
-        bare = await asyncio.to_thread(_bare, due, chain, sealed)
-        if bare:
+        bare, waits = await asyncio.to_thread(_bare, due, chain, sealed), set[str]()
+        if bare or forgotten.unsealed:
             try:
                 waits = await unmarked_yet(self._world.bus, check.agent, position, epoch)
                 check.waiting = len(waits & set(due.acts))
                 bare = await asyncio.to_thread(_bare, due.among(there - waits), chain, sealed)
             except BusError:
-                check.unknown, bare = len(bare), []
-        check.problems = [*broken, *bare, *sealed.problems]
+                check.unknown, bare, waits = len(bare), [], forgotten.unsealed
+        check.problems = [*broken, *chain.unrecorded(waits), *bare, *sealed.problems]
 
 
 def _bare(due: ActsDue, chain: Verification, sealed: SealedFacts) -> list[MarkProblem]:

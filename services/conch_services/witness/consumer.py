@@ -26,6 +26,7 @@ from conch_schemas import (
     MessageSent,
     NeedsChanged,
     NoveltyMeasured,
+    PersonForgotten,
     PolicySet,
     ReviewDecided,
     RewardAssigned,
@@ -53,6 +54,7 @@ LINGER = 0.03
     ActApproved,
     ActDenied,
     ReviewDecided,
+    PersonForgotten,
     PolicySet,
     name=CONSUMER,
     version=VERSION,
@@ -61,8 +63,8 @@ LINGER = 0.03
     emits=[MarkWitnessed],
 )
 def witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
-    """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal, pause and person's
-    decision on an act or on a row of training data."""
+    """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal, pause, person's
+    decision on an act or on a row of training data, and removal at a person's request."""
     if isinstance(fact, PolicySet):
         return under(state, fact), None
     state, mark = seal(state, fact)

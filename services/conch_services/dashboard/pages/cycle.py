@@ -16,7 +16,7 @@ from conch.errors import NoStoreError
 from conch.experience import ChainReader, ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
 from conch.views import compliance, decoding_words, price_words, principles, scored_of, sealed_principles, whole_row
-from conch.witness import MarkProblem, Verification
+from conch.witness import ForgottenRecords, MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
@@ -92,7 +92,7 @@ def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
 def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
     """The problems of these marks: their hashes, their links, and their references to the mark before."""
     own = {mark.sequence for mark in marks}
-    chain = Verification(agent)
+    chain = Verification(agent, ForgottenRecords(stored.forgotten(agent)))
     for mark in sorted([*marks, *_before(stored, agent, own)], key=lambda one: one.sequence):
         chain.take(mark)
     yield from (one for one in chain.broken() if one.kind != "missing" and one.sequence in own)

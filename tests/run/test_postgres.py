@@ -90,6 +90,18 @@ def test_an_address_that_cannot_be_used_is_one_sentence(
     assert "wrong" not in said.told()
 
 
+def test_a_run_begins_with_a_server_that_answers(house: House, server: PostgresServer) -> None:
+    """Else it is refused at once, with what to do; the home is as before."""
+    url = server.new_database()
+    house.live_through(1)
+    server.stop()
+
+    said = house.refused("run", "--cycles", "1", "--script", house.endless(), status=1, CONCH_STORE__URL=url)
+
+    assert "does not answer" in said
+    assert QUOTED not in said
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_server_that_is_started_again_has_every_cycle(
     house: House, server: PostgresServer, how: signal.Signals

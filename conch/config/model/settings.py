@@ -34,7 +34,7 @@ class StoreSettings(SettingsSection):
     """The experience store."""
 
     url: str | None = None
-    """sqlite:///path; none: store.db in the home directory."""
+    """sqlite:///path, or postgresql://user:password@host:port/database; none: store.db in the home directory."""
     keep: StoreRetentionSettings = StoreRetentionSettings()
     """Retention in the store; the smaller of days and GiB applies."""
 

@@ -31,7 +31,10 @@ _USED: Final = """
         * (SELECT 1.0 - coalesce(sum(removed), 0)::float8
                 / greatest(1, coalesce(sum(least(upto, numbered.acts + 1) - first), 0))
            FROM partitions, (SELECT coalesce(max(act), 0) AS acts FROM acts) AS numbered)"""
-_EMPTY: Final = "SELECT NOT EXISTS (SELECT 1 FROM {0}_from_{1})"
+# Retention removes an action with its act: a number without one is of no fact that may still come.
+_UNUSED: Final = """
+    SELECT first FROM partitions p WHERE upto <= (SELECT value::bigint + 1 FROM meta WHERE name = 'numbered')
+    AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.act >= p.first AND a.act < p.upto)"""
 
 
 class _Fetched:
@@ -159,13 +162,11 @@ class PostgresConnection:
                 for statement in partition(table, first, self._covered):
                     self._session.command(statement)
             self._session.execute("INSERT INTO partitions (first, upto) VALUES ($1, $2)", [first, self._covered])
-            self._drop_empty(first)
+            self._drop_unused()
 
-    def _drop_empty(self, before: int) -> None:
-        """Drop the partitions before this number that hold nothing; those that a reader uses stay for a next time."""
-        for (first,) in self._session.execute("SELECT first FROM partitions WHERE first < $1", [before]).rows:
-            if not all(self._session.execute(_EMPTY.format(table, first), []).rows[0][0] for table in PARTITIONED):
-                continue
+    def _drop_unused(self) -> None:
+        """Drop the partitions of which every act was removed; those that a reader uses stay for a next time."""
+        for (first,) in self._session.execute(_UNUSED, []).rows:
             self._session.command("SAVEPOINT dropping; SET LOCAL lock_timeout = '50ms'")
             try:
                 for table in PARTITIONED:

@@ -46,6 +46,7 @@ _DIGEST: Final = """
     $$ SELECT sha256(convert_to(names::text, 'UTF8')) $$"""
 _OWN: Final = (
     "CREATE INDEX actions_by_id ON actions USING hash (action_id)",
+    "CREATE INDEX actions_by_act ON actions USING brin (act)",
     # `removed`: acts of the partition that retention removed.
     "CREATE TABLE partitions (first BIGINT PRIMARY KEY, upto BIGINT NOT NULL, removed BIGINT NOT NULL DEFAULT 0)",
     """CREATE FUNCTION count_removed() RETURNS trigger LANGUAGE plpgsql AS $$

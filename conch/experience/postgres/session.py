@@ -7,6 +7,7 @@ live on one loop in a thread of its own.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -63,6 +64,9 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+os.register_at_fork(after_in_child=_loop.cache_clear)  # a forked process has the loop, and no thread that runs it
 
 
 class Session:

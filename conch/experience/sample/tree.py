@@ -57,10 +57,13 @@ class SumTree:
 
         An index is drawn with a probability of its value ÷ total; one with the value 0 never. The total is above 0.
         """
-        rows, nodes = np.arange(len(points)), np.zeros(len(points), dtype=np.int64)
-        rest = points * self.total
-        for level in reversed(self._levels):
-            running = level.reshape(-1, FAN)[nodes].cumsum(axis=1)
+        running = self._levels[-1].cumsum()
+        rest = np.minimum(points * running[-1], np.nextafter(running[-1], 0.0))
+        nodes = running.searchsorted(rest, side="right")
+        rest -= running[nodes - 1] * (nodes > 0)
+        rows = np.arange(len(points))
+        for level in reversed(self._levels[:-1]):
+            running = level.reshape(-1, FAN).take(nodes, axis=0).cumsum(axis=1)
             rest = np.minimum(rest, np.nextafter(running[:, -1], 0.0))  # rounding must not lead behind the last child
             child = (running <= rest[:, None]).sum(axis=1)
             rest -= running[rows, child - 1] * (child > 0)

@@ -95,7 +95,7 @@ def test_a_chance_follows_surprise_age_and_uses(store: ExperienceStore, facts: F
         assert batch.chances.tolist() == pytest.approx([chances[cycle] for cycle in batch.cycles.tolist()])
         weights = (4 * batch.chances) ** -beta
         assert batch.weights.tolist() == pytest.approx((weights / weights.max()).tolist())
-        np.add.at(uses, batch.cycles - 1, 1)
+        uses[np.unique(batch.cycles) - 1] += 1
 
 
 def test_draws_are_as_frequent_as_their_chances(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
@@ -123,6 +123,30 @@ def test_a_trainers_surprise_replaces_the_first_one(store: ExperienceStore, fact
     assert sampler.view.column("surprise")[1] < 0.1
     with pytest.raises(UsageError, match="finite and at least 0"):
         sampler.update([act], [float("nan")])
+
+
+def test_a_batchs_surprises_are_its_acts_wherever_their_rows_stand_now(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
+    """Drawn, then some are pushed out of the view and others take their slots: no other act gets their surprise."""
+    rested(store, facts, shared_events, [0.0] * 6)
+    sampler = ExperienceSampler(store.sampling, size=6, seed=5)
+    batch = sampler.uniform(40)
+    assert set(batch.cycles.tolist()) == {1, 2, 3, 4, 5, 6}
+    sampler.update(batch.acts, batch.cycles + 10.0)
+    view = sampler.view
+    assert dict(zip(view.column("cycle").tolist(), view.column("surprise").tolist(), strict=True)) == {
+        cycle: cycle + 10.0 for cycle in range(1, 7)
+    }
+
+    shared_events(store, *facts.judged(7), *facts.judged(8))
+    sampler.refresh()
+    sampler.update(batch.acts, batch.cycles + 20.0)
+
+    found = dict(zip(view.column("cycle").tolist(), view.column("surprise").tolist(), strict=True))
+    assert {cycle: found[cycle] for cycle in (3, 4, 5, 6)} == {cycle: cycle + 20.0 for cycle in (3, 4, 5, 6)}
+    assert found[7] < 10
+    assert found[8] < 10
 
 
 def test_priorities_outlast_any_number_of_experiences(

@@ -18,7 +18,7 @@ HEADROOM: Final = 500.0
 class PriorityRule:
     """P(i) = p(i)^alpha ÷ sum, of p = (surprise + floor) × 0.5^(age ÷ half_life) ÷ (1 + uses).
 
-    Surprise is |total - expected|. Age is counted in experiences recorded since, uses in draws.
+    Surprise is |total - expected|. Age is counted in experiences recorded since, uses in batches that it was in.
     """
 
     alpha: float = 0.6

@@ -69,6 +69,8 @@ class ExperienceSampler:
         self._half_life = self.priority.half_life or float(size)
         self._origin = 0
         self._tree = SumTree(np.zeros(1))
+        self._last = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        """Acts of the last batch and their slots: what a trainer has errors for is found without a look-up each."""
         self._stale = np.zeros(0, dtype=np.int64)
         """Slots that were drawn since their priorities were made: each draw lowers them."""
         self._orders: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -141,10 +143,12 @@ class ExperienceSampler:
         given = np.asarray(surprise, dtype=np.float64)
         if len(given) != len(acts) or not (np.isfinite(given).all() and (given >= 0).all()):
             raise UsageError("a surprise for each act, each finite and at least 0")
-        found = self.view.slots_of(int(act) for act in acts)
-        there = {slot: value for slot, value in zip(found, given, strict=True) if slot is not None}
-        slots = np.fromiter(there, dtype=np.int64, count=len(there))
-        self.view.column("surprise")[slots] = np.fromiter(there.values(), dtype=np.float64, count=len(there))
+        drawn, slots = self._last
+        if drawn is not acts or slots.max() >= len(self) or (self.view.column("act")[slots] != drawn).any():
+            slots = np.array(self.view.slots_of(int(act) for act in acts), dtype=np.int64)
+        there = slots >= 0
+        slots = slots[there]
+        self.view.column("surprise")[slots] = given[there]
         self._set(slots)
 
     def experiences(self, batch: SampleBatch) -> list[ExperienceRecorded | None]:
@@ -165,10 +169,12 @@ class ExperienceSampler:
         self, slots: NDArray[np.int64], chances: NDArray[np.float64], weights: NDArray[np.float64] | None = None
     ) -> SampleBatch:
         column = self.view.column
-        np.add.at(column("uses"), slots, 1)
+        column("uses")[slots] += 1
         self._stale = np.concatenate([self._stale, slots])
         weights = np.ones(len(slots)) if weights is None else weights
-        return SampleBatch(column("act")[slots], column("cycle")[slots], column("total")[slots], chances, weights)
+        acts = column("act")[slots]
+        self._last = acts, slots
+        return SampleBatch(acts, column("cycle")[slots], column("total")[slots], chances, weights)
 
     def _order(self, by: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """(slots sorted by the column, where each of its values begins, how often it occurs)."""

@@ -41,9 +41,15 @@ class SumTree:
 
     def set(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
         """Put the values there. Of an index that comes twice both values must be equal."""
+        if not len(indices):
+            return
         self._levels[0][indices] = values
+        indices = np.sort(indices)
         for children, parents in zip(self._levels, self._levels[1:], strict=False):
-            indices = np.unique(indices // FAN)
+            indices = indices // FAN
+            is_first = np.ones(len(indices), dtype=bool)
+            is_first[1:] = indices[1:] != indices[:-1]  # they are sorted
+            indices = indices[is_first]
             parents[indices] = children.reshape(-1, FAN)[indices].sum(axis=1)
 
     def draw(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -51,14 +57,16 @@ class SumTree:
 
         An index is drawn with a probability of its value ÷ total; one with the value 0 never. The total is above 0.
         """
-        nodes = np.zeros(len(points), dtype=np.int64)
-        rest = points * self.total
-        for level in reversed(self._levels):
-            running = level.reshape(-1, FAN)[nodes].cumsum(axis=1)
+        running = self._levels[-1].cumsum()
+        rest = np.minimum(points * running[-1], np.nextafter(running[-1], 0.0))
+        nodes = running.searchsorted(rest, side="right")
+        rest -= running[nodes - 1] * (nodes > 0)
+        rows = np.arange(len(points))
+        for level in reversed(self._levels[:-1]):
+            running = level.reshape(-1, FAN).take(nodes, axis=0).cumsum(axis=1)
             rest = np.minimum(rest, np.nextafter(running[:, -1], 0.0))  # rounding must not lead behind the last child
             child = (running <= rest[:, None]).sum(axis=1)
-            rows = np.arange(len(points))
-            rest = rest - np.where(child > 0, running[rows, child - 1], 0.0)
+            rest -= running[rows, child - 1] * (child > 0)
             nodes = nodes * FAN + child
         return nodes
 

@@ -63,9 +63,9 @@ class SampleView:
         and need as numbers, equal for equal names. Writing into it changes the view."""
         return self._rows[name][: self._count]
 
-    def slots_of(self, acts: Iterable[int]) -> list[int | None]:
-        """The slot of each act; None for one that is not in the view."""
-        return [self._slots.get(act) for act in acts]
+    def slots_of(self, acts: Iterable[int]) -> list[int]:
+        """The slot of each act; -1 for one that is not in the view."""
+        return [self._slots.get(act, -1) for act in acts]
 
     def refresh(self) -> None:
         """Take in what was recorded, revised, moved and removed since. Raises StoreError."""

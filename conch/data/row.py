@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal, Required, TypedDict, Unpack, get_args
 
 import msgspec
@@ -32,8 +32,8 @@ class Row:
     """One row of a data set. Made by `make_row`; `conch.data.rows_of` yields those of a store."""
 
     row_id: str
-    """SHA-256, hexadecimal, over the canonical JSON of the format, the columns and the lineage without the split. A row
-    of which any of these differs is another row: what was decided of the one does not hold of the other."""
+    """SHA-256, hexadecimal, over the format and `content`. A row of which any of these differs is another row: what was
+    decided of the one does not hold of the other."""
     format: Format
     columns: Mapping[str, JsonValue]
     """The columns of the format, in its reader's names."""
@@ -65,11 +65,17 @@ class Row:
     split: Split = "train"
     weight: float = 1.0
     """Weight of the row in a loss, above 0."""
+    content: bytes = field(default=b"", repr=False, compare=False)
+    """The columns and the lineage without the split as one JSON object, its keys sorted."""
 
     def lineage(self) -> dict[str, JsonValue]:
         """The columns of LINEAGE with their values."""
         names = LINEAGE if self.format in PAIRED else LINEAGE[:-1]
         return {name: getattr(self, name) for name in names} | {"action_ids": list(self.action_ids)}
+
+    def line(self) -> bytes:
+        """`document` as one line of JSON in UTF-8."""
+        return self.content[:-1] + f',"row_id":"{self.row_id}","split":"{self.split}"}}'.encode()
 
     def document(self) -> dict[str, JsonValue]:
         """The row as one flat JSON object: the columns of its format, then the lineage."""
@@ -126,13 +132,10 @@ class Lineage(TypedDict, total=False):
 
 def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Unpack[Lineage]) -> Row:
     """The row of these columns and this lineage, with its id."""
-    bare = Row("", format, columns, **lineage)
-    return replace(bare, row_id=row_digest(format, columns, bare.lineage()))
-
-
-def row_digest(format: str, columns: Mapping[str, JsonValue], lineage: Mapping[str, JsonValue]) -> str:
-    """The `row_id` of a row with these columns and this lineage."""
-    return hashlib.sha256(_canonical({"format": format, "columns": columns, "lineage": lineage})).hexdigest()
+    row = Row("", format, columns, **lineage)
+    content = _canonical({**columns, **row.lineage()})
+    digest = hashlib.sha256(f"{format}\n".encode() + content).hexdigest()
+    return Row(digest, format, columns, **lineage, content=content)
 
 
 def read_row(format: Format, document: Mapping[str, JsonValue]) -> Row:

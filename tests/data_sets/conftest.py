@@ -38,6 +38,18 @@ SYSTEM = "You are echo."
 REGISTRY = Registry(tool.spec for tool in BUILTIN_TOOLS)
 
 
+class Append(Protocol):
+    """Appends facts to the stream that the store reads."""
+
+    def __call__(self, *events: Event) -> None: ...
+
+
+class Correct(Protocol):
+    """Lets a person correct the answer of an act."""
+
+    def __call__(self, act: ActionTaken, text: str) -> None: ...
+
+
 class Put(Protocol):
     """Puts the act of a cycle into the store, with its prompt and its total."""
 
@@ -60,7 +72,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-def apply(store: SqliteStore) -> Any:
+def append(store: SqliteStore) -> Append:
     """Appends facts to the stream that the store reads."""
     position = 0
 
@@ -74,12 +86,12 @@ def apply(store: SqliteStore) -> Any:
 
 
 @pytest.fixture
-def put(apply: Any) -> Put:
+def put(append: Append) -> Put:
     """The maker of acts; the weight set and the policy are there."""
     parts = (Part(component="joy", weight=1.0, range=(-1, 1), scorer="test"),)
     identity = consequence_id(UID, "run", "w1", WeightsSet)
     stands: dict[str, Any] = {"source": source_of("echo", UID), "agent": "echo", "time": NOON}
-    apply(
+    append(
         WeightsSet(id=identity, version="w1", parts=parts, **stands),
         PolicySet(
             id=consequence_id(UID, "run", "p1", PolicySet),
@@ -129,18 +141,18 @@ def put(apply: Any) -> Put:
             finish_reason="stop",
             ms=1.0,
         )
-        apply(decided, taken, make_reward_assigned(taken, {"joy": total}))
+        append(decided, taken, make_reward_assigned(taken, {"joy": total}))
         return taken
 
     return made
 
 
 @pytest.fixture
-def correct(apply: Any) -> Any:
+def correct(append: Append) -> Correct:
     """A person corrects the answer of an act."""
 
     def made(act: ActionTaken, text: str) -> None:
-        apply(follow(act, AnswerRated, consumer="human", version=text, message="m1", rating="corrected", text=text))
+        append(follow(act, AnswerRated, consumer="human", version=text, message="m1", rating="corrected", text=text))
 
     return made
 

@@ -14,7 +14,7 @@ from conch.experience import SqliteStore
 from conch_schemas import Cut, Outcome
 
 if TYPE_CHECKING:
-    from tests.data_sets.conftest import Put
+    from tests.data_sets.conftest import Correct, Put
 
 READ = 'TOOL: filesystem(operation="read", path="a.txt")'
 PROSE = 'I would say:\nTOOL: shell(command="ls -l")\nand look.'
@@ -140,7 +140,7 @@ def test_an_invalid_reply_is_repaired_by_the_call_in_it(store: SqliteStore, put:
     assert left == {"invalid reply": 1}
 
 
-def test_a_corrected_answer_is_a_row_and_a_pair(store: SqliteStore, put: Put, correct: Any) -> None:
+def test_a_corrected_answer_is_a_row_and_a_pair(store: SqliteStore, put: Put, correct: Correct) -> None:
     """The person's last correction is the right answer to the same prompt, and is preferred to the agent's own."""
     act = put(1, 'TOOL: reply(text="blue")', total=-0.5)
     correct(act, "green")

@@ -15,12 +15,22 @@ from starlette.routing import Route
 from conch.errors import NoStoreError
 from conch.experience import ChainReader, ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
-from conch.views import compliance, decoding_words, price_words, principles, scored_of, sealed_principles, whole_row
+from conch.views import (
+    action_words,
+    compliance,
+    decoding_words,
+    price_words,
+    principles,
+    scored_of,
+    sealed_principles,
+    whole_row,
+)
 from conch.witness import ForgottenRecords, MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
     ExperienceRecorded,
+    ForkScored,
     Mark,
     PolicySet,
     decode,
@@ -73,6 +83,8 @@ class CycleHistory:
     marks: Sequence[Mark] = ()
     problems: Sequence[MarkProblem] = ()
     """Problems of these marks and their links to the ones before."""
+    forks: Sequence[ForkScored] = ()
+    """Candidates of forks of this cycle, the best first."""
 
 
 def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
@@ -84,9 +96,9 @@ def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
     acted = experience or act
     marks = [] if acted is None else reader.chain.marks_of(agent, str(acted.action_id))
     removed = "" if acted is not None else removed_words(reader.retention.removals(agent), agent, number)
-    return CycleHistory(
-        place, last, before, behind, experience, act, removed, marks, list(broken(reader.chain, agent, marks))
-    )
+    problems = list(broken(reader.chain, agent, marks))
+    forks = sorted(reader.forks.of_cycle(agent, number), key=lambda fork: (-fork.total, fork.seed))
+    return CycleHistory(place, last, before, behind, experience, act, removed, marks, problems, forks)
 
 
 def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
@@ -167,6 +179,7 @@ def story(found: CycleHistory) -> dict[str, object]:
             for name, value in told.action.args.items()
         ],
         "shown": shown,
+        "action_words": action_words,
         "decoding_words": decoding_words,
         "price_words": price_words,
     }

@@ -54,7 +54,7 @@ FLOORS = [
         "values",
         "workspace",
     },
-    {"consumer", "cycle", "data", "metrics", "integrations", "requests", "trl", "verifiers", "views"},
+    {"consumer", "cycle", "data", "metrics", "integrations", "requests", "review", "trl", "verifiers", "views"},
     {"cli"},
     {"library", "testing"},
 ]

@@ -18,6 +18,7 @@ from .row import Origin as Origin
 from .row import Row as Row
 from .row import Split as Split
 from .row import Tier as Tier
+from .row import make_row as make_row
 from .rows import rows_of as rows_of
 from .selection import Selection as Selection
 from .snapshot import read_manifest as read_manifest

@@ -31,6 +31,8 @@ class ReviewDecided(Event):
     """The row's hash, which is taken over its content and its lineage: it stands for no changed row."""
     format: Annotated[str, Field(min_length=1, max_length=32)]
     """The format of the row: `sft`, `dpo`, `kto`, `grpo` or `reward`."""
+    acts: tuple[str, ...] = ()
+    """Ids of the actions that the row was made of; of a pair the chosen one, then the rejected one."""
     reviewer: Reviewer
     number: Annotated[int, Field(ge=1)]
     """Number of this reviewer's decision on this row, from 1."""

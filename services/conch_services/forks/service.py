@@ -11,7 +11,7 @@ from conch.consumer import ConsumerCounts, ServiceContext
 from conch.cycle.budget.ledger import WINDOWS, BudgetLedger, limits_of, split
 from conch.cycle.state.memory import AgentMemory
 from conch.errors import ConchError
-from conch.experience import SqliteReader, store_path
+from conch.experience import store_location
 from conch.forks import Fork, ForkRequest, RecordedCycle, fork_minds
 from conch.home import Home
 from conch.log import get_logger
@@ -115,7 +115,7 @@ class ForkService:
                     await bus.publish(subject_of(candidate), encode(candidate), id=candidate.id)
 
     def _recorded(self, agent: str, cycle: int) -> tuple[RecordedCycle, list[ForkScored]]:
-        with SqliteReader(store_path(self._settings.store.url, self._home.path)) as reader:
+        with store_location(self._settings.store.url, self._home.path).reader() as reader:
             return RecordedCycle.find(reader, self._home, agent, cycle), reader.forks.of_cycle(agent, cycle)
 
     def _count(self, agent: str, candidate: ForkScored) -> None:

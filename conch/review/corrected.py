@@ -1,0 +1,52 @@
+"""The rows that a person's correction of a row makes: the row with the right reply, and its pairs with the original.
+Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from conch.data import PAIRED, Format, Row, make_row
+from conch.errors import UsageError
+from conch.text import well_formed
+
+CORRECTION_BYTES: Final = 32 * 1024
+"""Most bytes of a corrected reply, UTF-8."""
+
+
+def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
+    """The row with `text` as its reply (of a pair, its chosen one), then for each format of pairs the pair of `text`
+    with the reply that it replaces. Their origin is `corrected`; they have no reward, as the reply was not run.
+
+    The same row and text give the same rows. Raises UsageError for a row without a reply, and for a text that is empty,
+    longer than CORRECTION_BYTES, or the reply that is there.
+    """
+    column = "chosen" if row.format in PAIRED else "completion"
+    if column not in row.columns:
+        raise UsageError(f"a row of {row.format} has no reply to edit: approve or reject it")
+    text = well_formed(text).strip()
+    if not text:
+        raise UsageError("a correction needs the reply that would have been right")
+    if (size := len(text.encode())) > CORRECTION_BYTES:
+        raise UsageError(f"the correction has {size:,} bytes, at most {CORRECTION_BYTES:,} are kept: say it shorter")
+    replaced = row.columns[column]
+    reply: list[JsonValue] = [{"role": "assistant", "content": text}]
+    if replaced == reply:
+        raise UsageError("the correction is the reply that is there: approve the row instead")
+    right: dict[str, JsonValue] = {**row.columns, column: reply}
+    if "label" in right:
+        right["label"] = True
+    pair: dict[str, JsonValue] = {"prompt": row.columns["prompt"], "chosen": reply, "rejected": replaced}
+    lineage = row.lineage() | {"reward": None, "margin": None, "status": "", "skill": "", "origin": "corrected"}
+    return (
+        _made(row, row.format, right, lineage),
+        *(_made(row, format, pair, lineage | {"tier": "A"}) for format in _PAIRS),
+    )
+
+
+_PAIRS: Final[tuple[Format, ...]] = ("dpo", "reward")
+
+
+def _made(row: Row, format: Format, columns: dict[str, JsonValue], lineage: dict[str, Any]) -> Row:
+    return make_row(format, columns, **lineage, split=row.split)

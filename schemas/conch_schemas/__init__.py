@@ -39,7 +39,17 @@ from conch_schemas.envelope import (
 )
 from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
-from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
+from conch_schemas.goal import (
+    Check,
+    CommandCheck,
+    FileCheck,
+    Goal,
+    GoalAccepted,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    TestsCheck,
+)
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import ContradictoryMemories, MemoryConsolidated, MergedMemory
 from conch_schemas.message import SESSION_PATTERN, AnswerRated, MessageReceived, MessageSent
@@ -117,6 +127,7 @@ __all__ = [
     "ExperienceRecorded",
     "FileCheck",
     "Goal",
+    "GoalAccepted",
     "GoalCheck",
     "GoalDropped",
     "GoalOutcome",

@@ -17,7 +17,7 @@ from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, Poli
 from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
-from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
+from conch_schemas.goal import GoalAccepted, GoalDropped, GoalReached, GoalSet
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import MemoryConsolidated
 from conch_schemas.message import AnswerRated, MessageReceived, MessageSent
@@ -50,6 +50,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     MarkWitnessed,
     ExperienceRecorded,
     GoalSet,
+    GoalAccepted,
     GoalReached,
     GoalDropped,
     AgentPaused,
@@ -84,6 +85,7 @@ AnyEvent = Annotated[
     | MarkWitnessed
     | ExperienceRecorded
     | GoalSet
+    | GoalAccepted
     | GoalReached
     | GoalDropped
     | AgentPaused

@@ -32,7 +32,7 @@ COMMANDS = {
     "approve": ("conch.cli.approve:app", "Acts that wait for your approval: list, approve, deny."),
     "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
-    "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
+    "goal": ("conch.cli.goal:app", "Goals: list, add, drop, accept, veto."),
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),
     "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset, forget."),
     "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),

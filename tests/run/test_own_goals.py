@@ -17,9 +17,8 @@ PROPOSES = 'TOOL: goal(operation="file", statement="Keep it.", path="kept.md", c
 
 def facts(house: House, kind: str) -> list[dict[str, Any]]:
     """The facts of this kind on the stream."""
-    return [
-        json.loads(line) for line in house.conch("bus", "tail", "--kind", kind, "--after", "0", "--json").splitlines()
-    ]
+    lines = house.conch("bus", "tail", "--kind", kind, "--after", "0", "--json").splitlines()
+    return [json.loads(line)["event"] for line in lines]
 
 
 def goal_score(house: House, cycle: int) -> dict[str, Any]:

@@ -44,11 +44,12 @@ BUILTIN_EFFECTS: Final[Mapping[str, Effects]] = {
     },
     "notes": "read",
     "reply": "read",
+    "goal": {"command": "workspace", "file": "read", "tests": "workspace"},
     "device": "world",
 }
 """What the built-in tools declare, by their names. The sandbox has no network, so git and the shell stay in the
 workspace. The table stands here, below the tools: the rules of the reward read it for acts that were recorded without
-`declared_effect`, and rules do not import tools."""
+`declared_effect`, and rules do not import tools. A proposed goal's command runs once before the goal is set."""
 
 
 def effect_in(effects: Effects, operation: object) -> Effect | None:

@@ -1,23 +1,25 @@
-"""`conch goal list | add | drop`: the goals of an agent."""
+"""`conch goal list | add | drop | accept | veto`: the goals of an agent."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, hand_over
+from conch.config import Masker
 from conch.errors import ConchError
 from conch.home import Home
-from conch.requests import active_goals, check_of, goal_of, told_by_person
+from conch.requests import active_goals, check_of, decide_goal, goal_of, told_by_person
 from conch.views import check_words, goals_shown
 from conch_schemas import Event, GoalDropped, GoalSet
 
 if TYPE_CHECKING:
     from conch.bus import Bus
+    from conch.cycle.own_goals.decision import GoalDecision
     from conch.cycle.state.memory import ActiveGoal
 
 app = App(name="goal", help="What the agent is after; each goal has a check that a program decides.")
@@ -34,7 +36,7 @@ async def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
         emit(goals_shown(goals))
     else:
         table(
-            ("goal", "best", "priority", "statement", "check"),
+            ("goal", "best", "priority", "state", "statement", "check"),
             [_cells(active) for active in goals],
             wraps=["goal", "statement"],
         )
@@ -42,7 +44,8 @@ async def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
 
 def _cells(active: ActiveGoal) -> tuple[object, ...]:
     goal, best = active.goal, "-" if active.best is None else f"{active.best:.2f}"
-    return goal.id, best, f"{goal.priority:.2f}", goal.statement, check_words(goal.check)
+    state = "" if not active.own else "accepted" if active.accepted else "proposed"
+    return goal.id, best, f"{goal.priority:.2f}", state, goal.statement, check_words(goal.check)
 
 
 @app.command
@@ -97,6 +100,61 @@ async def drop(goal: str, /, *, agent: AgentName = None, common: CommonOptions =
 
     await hand_over(common, agent, "goal", {"drop": goal}, otherwise)
     _done(common, goal, "dropped")
+
+
+@app.command
+async def accept(
+    goal: str,
+    /,
+    *,
+    because: Annotated[str, Parameter(help="The reason, which is kept with the decision.")] = "",
+    agent: AgentName = None,
+    common: CommonOptions = COMMON,
+) -> None:
+    """Accept a goal that the agent set itself: from now on it pays.
+
+    Parameters
+    ----------
+    goal
+        Its id, as `conch goal list` shows it.
+    """
+    await _decide(common, agent, goal, "accept", because)
+
+
+@app.command
+async def veto(
+    goal: str,
+    /,
+    *,
+    because: Annotated[str, Parameter(help="The reason, which is kept with the decision.")] = "",
+    agent: AgentName = None,
+    common: CommonOptions = COMMON,
+) -> None:
+    """Veto a goal that the agent set itself: it ends, and the agent may not set it again.
+
+    Parameters
+    ----------
+    goal
+        Its id, as `conch goal list` shows it.
+    """
+    await _decide(common, agent, goal, "veto", because)
+
+
+async def _decide(common: CommonOptions, agent: str | None, goal: str, said: GoalDecision, why: str) -> None:
+    home, settings = common.existing(), common.settings()
+    name = agent_named(home, settings, agent)
+    reachable = home.running() is not None or settings.bus.url is not None
+    async with open_bus(home, settings) as bus:
+        again, runs = await decide_goal(
+            bus, home, name, goal, said, why, reachable=reachable, masker=Masker.of(settings)
+        )
+    done: Literal["accepted", "vetoed"] = "accepted" if said == "accept" else "vetoed"
+    if common.json:
+        from conch.views import GoalDecided
+
+        emit(GoalDecided(goal=goal, agent=name, decision=done, again=again, running=runs))
+    else:
+        say(f"{goal} was {done} before" if again else f"{goal} {done}")
 
 
 def _done(common: CommonOptions, goal: str, what: str) -> None:

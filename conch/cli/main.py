@@ -35,7 +35,7 @@ COMMANDS = {
     "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
     "forget": ("conch.cli.forget:forget", "Remove a person's data from store, stream, memories and files."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
-    "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
+    "goal": ("conch.cli.goal:app", "Goals: list, add, drop, accept, veto."),
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),
     "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset, forget."),
     "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),

@@ -52,6 +52,7 @@ from .model import NeedEventSettings as NeedEventSettings
 from .model import NeedSettings as NeedSettings
 from .model import NeedsSettings as NeedsSettings
 from .model import OneMindSettings as OneMindSettings
+from .model import OwnGoalSettings as OwnGoalSettings
 from .model import PolicyRule as PolicyRule
 from .model import PriceSettings as PriceSettings
 from .model import RewardSettings as RewardSettings

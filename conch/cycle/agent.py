@@ -36,6 +36,7 @@ from conch.cycle.hosting.questions import WatchedMind
 from conch.cycle.inbox import Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
+from conch.cycle.own_goals.bounds import goal_objection, proposed_goal
 from conch.cycle.policy import ActingPolicy
 from conch.cycle.prompts.budget import UNREAD_KINDS, prompt_budget, window_budget
 from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thinking
@@ -53,19 +54,22 @@ from conch.memory import REMEMBERED_KINDS
 from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.snapshots import GoalThen
 from conch.text import cut
-from conch.tools import CheckResult, ToolContext, ToolPolicy, Workspace
+from conch.tools import CheckResult, Ruling, ToolContext, ToolPolicy, Workspace, implied_act
 from conch_schemas import (
     ActApproved,
     ActAsked,
     ActDenied,
+    Action,
     ActionDecided,
     ActionTaken,
     ContextUse,
     Cost,
     CycleReflected,
     ExperienceRecorded,
+    Goal,
     GoalDropped,
     GoalReached,
+    GoalSet,
     MeasuredEffect,
     MemoryConsolidated,
     MessageSent,
@@ -90,6 +94,8 @@ DECISIONS = (f".{ActApproved.TYPE}", f".{ActDenied.TYPE}")
 """Suffixes of the subjects of decisions on acts that wait for an approval."""
 REMEMBERED = tuple(f".{kind.TYPE}" for kind in REMEMBERED_KINDS)
 """Suffixes of the subjects of events that the long memory takes."""
+STRICTNESS = ("allow", "ask", "deny")
+"""What a policy says of an act, the strictest last."""
 PROMPT_BYTES = 64 * 1024
 """Most bytes of the mind's messages that the decision event holds."""
 STATUS_MESSAGES, STATUS_TEXT = 20, 200
@@ -302,8 +308,7 @@ class Agent:
                 await self._facts.publish(
                     self._facts.outside(GoalReached, f"already/{goal.id}", goal=goal.id, statement=goal.statement)
                 )
-            elif is_task(goal):
-                await self._report_lag(goal.id, found.measure)
+        await self._report_lags({active.goal.id for active, _ in results})
 
     async def _measured_beside(
         self, new: list[ActiveGoal], context: ToolContext
@@ -316,6 +321,12 @@ class Agent:
         if meter is not None:
             await meter.settle()
         return results
+
+    async def _report_lags(self, measured: set[str]) -> None:
+        """Of the tasks that were measured now, and of those that became tasks when a person accepted them."""
+        for id, active in self.memory.goals.items():
+            if is_task(active) and active.measure is not None and (id in measured or id not in self.memory.episodes):
+                await self._report_lag(id, active.measure)
 
     async def _report_lag(self, task: str, rate: float) -> None:
         """Publish a task's test rate that changed without this agent's action: the next step is measured from it."""
@@ -368,7 +379,7 @@ class Agent:
         )
         reply, message, needs = self._reply(decision), observation.message, dict(observation.situation.needs)
         await self._keep(decision.prompt, message)
-        guard, ruling = self._agent_context.values.guard(decision.action), self._tool_policy.ruling(decision.action)
+        guard, ruling = self._judged(decision.action)
         if guard is None and ruling.do == "ask":
             limit = timedelta(seconds=self._agent_context.settings.tools.approval_timeout)
             until, id = datetime.now(UTC) + limit, message[0] if message is not None else None
@@ -387,6 +398,16 @@ class Agent:
                 for one in self.memory.goals.values()
             )
             await self._agent_context.snapshots.keep(prompt, goals, message)
+
+    def _judged(self, action: Action) -> tuple[str | None, Ruling]:
+        """Why the values block the action (None: they do not), and what the policy of tools says of it. A proposed goal
+        is judged by what its check does, too."""
+        acts = [action, *([] if (implied := implied_act(action)) is None else [implied])]
+        guards, rulings = map(self._agent_context.values.guard, acts), [self._tool_policy.ruling(one) for one in acts]
+        return next(filter(None, guards), None), max(rulings, key=lambda ruling: STRICTNESS.index(ruling.do))
+
+    def _goal_objection(self, goal: Goal) -> str | None:
+        return goal_objection(self.memory, self._agent_context.settings.own_goals, goal, datetime.now(UTC))
 
     async def _decide_asked(self, number: int, message: tuple[str, str] | None, needs: dict[str, float]) -> None:
         """Wait for a person's decision on the act; then store the intent, under the policy that decided it, and act.
@@ -414,7 +435,7 @@ class Agent:
                 action,
                 guard,
                 toolbox=self._agent_context.toolbox,
-                context=self._agent_context.context(message),
+                context=self._agent_context.context(message, self._goal_objection),
                 goals=self.memory.goals.values(),
                 baseline=self._baseline,
                 meter=self._agent_context.meter,
@@ -474,7 +495,8 @@ class Agent:
         )
 
     async def _aftermath(self) -> None:
-        """Publish what follows from an action: task step, reached goals, an answer. A second call does nothing."""
+        """Publish what follows from an action: task step, reached goals, a proposed goal, an answer. A second call does
+        nothing."""
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:
@@ -484,6 +506,8 @@ class Agent:
                 await self._facts.publish(
                     self._facts.after(act, GoalReached, place, goal=check.goal, statement=active.goal.statement)
                 )
+        if (goal := proposed_goal(act)) is not None and goal.id not in self.memory.known_goals:
+            await self._facts.publish(self._facts.after(act, GoalSet, goal=goal, by="agent"))
         answered = act.outcome.answered
         if answered is not None and self.memory.is_waiting(answered):
             text = cut(str(act.action.args.get("text", ""))).text

@@ -19,6 +19,7 @@ from conch.snapshots import SnapshotKeeper
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values
 from conch.workspace import MaterialScript
+from conch_schemas import Goal
 
 if TYPE_CHECKING:
     from conch.engine import TokenCounter
@@ -67,6 +68,9 @@ class AgentContext:
         """The bus of the shared subscription."""
         return self.shared_events.bus
 
-    def context(self, message: tuple[str, str] | None) -> ToolContext:
-        """The context for its tools; `message`: id and text of the message that waits for an answer."""
-        return ToolContext(self.workspace, self.sandbox, self.notes, self.settings.tools, message)
+    def context(
+        self, message: tuple[str, str] | None, goal_objection: Callable[[Goal], str | None] = lambda _: None
+    ) -> ToolContext:
+        """The context for its tools; `message`: id and text of the message that waits for an answer; `goal_objection`:
+        why it may not set a goal itself."""
+        return ToolContext(self.workspace, self.sandbox, self.notes, self.settings.tools, message, goal_objection)

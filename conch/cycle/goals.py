@@ -33,10 +33,15 @@ def is_over(goal: Goal, now: datetime) -> bool:
 
 
 def reached_by_parts(goals: Iterable[ActiveGoal]) -> list[Goal]:
-    """The goals of which a part was reached and none is active any more."""
-    listed = tuple(goals)
-    wholes = {active.goal.parent for active in listed}
-    return [active.goal for active in listed if active.children_reached and active.goal.id not in wholes]
+    """The goals of which a part was reached and none is active any more. An active part that the agent set itself, and
+    no person accepted, does not keep a goal that pays from being reached."""
+    listed = {active.goal.id: active for active in goals}
+    wholes = {
+        parent.goal.id
+        for active in listed.values()
+        if (parent := listed.get(active.goal.parent or "")) is not None and (active.pays or not parent.pays)
+    }
+    return [active.goal for active in listed.values() if active.children_reached and active.goal.id not in wholes]
 
 
 def in_order(goals: Iterable[ActiveGoal]) -> tuple[Goal, ...]:
@@ -122,5 +127,6 @@ def _said(active: ActiveGoal, outcome: GoalOutcome, measure: float, detail: str)
         measure=measure,
         best=active.best or 0.0,
         failed_before=active.tried,
+        accepted=active.pays,
         detail=detail[:SHOWN],
     )

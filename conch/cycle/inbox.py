@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from conch.cycle.approvals.answer import Said, answer_to, timed_out, waiting_act
+from conch.cycle.own_goals.decision import GoalDecision, is_decided, reason_of
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.state.memory import MOST_WAITING, AgentMemory
 from conch.cycle.state.recover import RecoveredAgent
@@ -20,6 +21,7 @@ from conch_schemas import (
     AgentPaused,
     AgentResumed,
     Goal,
+    GoalAccepted,
     GoalDropped,
     GoalSet,
     MessageReceived,
@@ -85,6 +87,21 @@ class Inbox:
             if goal not in self._memory.goals:
                 raise UsageError(f"there is no active goal {goal[:60]!r}: conch goal list shows them")
             await self._facts.publish(self._facts.outside(GoalDropped, goal, goal=goal, why=well_formed(why)[:500]))
+
+    async def decide_goal(self, goal: str, said: GoalDecision, why: str) -> bool:
+        """Publish a person's decision on a goal that the agent set itself; returns whether it was taken before.
+
+        Raises UsageError for an acceptance after a veto, and for a goal that is over or not the agent's own.
+        """
+        async with self._turn:
+            if is_decided(self._memory, goal, said):
+                return True
+            await self._facts.publish(
+                self._facts.outside(GoalAccepted, goal, goal=goal, why=reason_of(why))
+                if said == "accept"
+                else self._facts.outside(GoalDropped, goal, goal=goal, why=reason_of(why), vetoed=True)
+            )
+        return False
 
     async def decide(self, named: str, said: Said, why: str) -> ActApproved | ActDenied:
         """Publish a person's decision on the act that waits under this id. Raises UsageError where none waits, one that

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from conch.config import NeedSettings
 from conch.cycle.context import AgentContext
 from conch.cycle.goals import in_order
 from conch.cycle.grounding.files import list_files
 from conch.cycle.grounding.sensors import perceived
+from conch.cycle.own_goals.bounds import has_room
 from conch.cycle.state.memory import AgentMemory
 from conch.cycle.state.sessions import conversation
 from conch.minds import SensorValue, Situation
 from conch.needs import initial_state, most_pressing, needs_of, pressing, priorities_of
+from conch.tools import GOAL_TOOL
 
 FRESH_SECONDS = 1.0
 """Seconds that a list of the workspace's files stays valid between a thought and its decision."""
@@ -38,6 +41,7 @@ class Observer:
         self._agent_context, self._tools = agent_context, tuple(agent_context.toolbox.registry.names)
         self._priorities = priorities_of(agent_context.settings.needs)
         self._raised_by = {need: _raising(its) for need, its in needs_of(agent_context.settings.needs).items()}
+        self._own_goals = agent_context.settings.own_goals
         self._listed: tuple[str, ...] = ()
         self._listed_at = -FRESH_SECONDS
         self._born_with = initial_state(agent_context.settings.needs).levels
@@ -83,6 +87,8 @@ class Observer:
             memory=grounded.memory if grounded is not None else (),
             recent=memory.recall(),
             files=self._files(memory),
+            proposed=frozenset(id for id, active in memory.goals.items() if not active.pays),
+            may_propose=GOAL_TOOL in self._tools and has_room(memory, self._own_goals, datetime.now(UTC)),
             tools=self._tools,
             senses=tuple(sense for sense in self.senses(memory) if not sense.stale),
         )

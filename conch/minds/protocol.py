@@ -115,6 +115,10 @@ class Situation:
     """The most pressing need."""
     goals: tuple[Goal, ...] = ()
     """The active goals."""
+    proposed: frozenset[str] = frozenset()
+    """Ids of those that the agent set itself and no person has accepted."""
+    may_propose: bool = False
+    """Whether the agent may set a goal itself now, by the tool `goal`."""
     measures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """By goal: the best and the last measure of its check, 0..1; a goal that was not checked yet is left out."""
     raised_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

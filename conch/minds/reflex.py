@@ -20,6 +20,7 @@ from conch.log import get_logger
 from conch.minds.bandit import Sparse
 from conch.minds.features import GROUPS, CallChoice, TemplateRecord, at_hand, context, features
 from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
+from conch.minds.own_goals.propose import proposals
 from conch.minds.protocol import Completion, Prompt, RecentOutcome, Situation
 from conch.minds.templates import TEMPLATES, WORD, TemplateCall, TemplateSlots, fill_slots
 from conch_schemas import Action, Decoding, ExperienceRecorded, Usage
@@ -74,6 +75,8 @@ class ReflexMind:
         self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
         self._memory = load(memory)
         self._unsaved = 0
+        self._proposed: dict[int, None] = {}
+        """Goals that were proposed, so that one that was refused is not tried again."""
 
     @property
     def model(self) -> str:
@@ -157,6 +160,8 @@ class ReflexMind:
         situation = prompt.situation
         if prompt.purpose == "reflect":
             return self._reflection(), None
+        if prompt.purpose == "decide" and (proposal := self._proposal(situation)) is not None:
+            return render(proposal), 1.0
         # Thought and decision of one cycle use the same draws, so the thought is about what may be done.
         draw = random.Random(f"{self._seed}/{situation.cycle}")  # noqa: S311 - no secret
         words = tuple(self._memory.words) or ("nothing",)
@@ -168,6 +173,16 @@ class ReflexMind:
             chosen = draw.choice(calls)[1]
             return render(chosen.action()), sum(call == chosen for _, call, _ in calls) / len(calls)
         return self._choose(situation, calls, draw)
+
+    def _proposal(self, situation: Situation) -> Action | None:
+        """A goal to propose, which no estimate decides on; none where the workspace is not to be changed."""
+        for action in proposals(situation) if self._writes else ():
+            mark = digest(repr(action.args))
+            if mark not in self._proposed:
+                self._proposed[mark] = None
+                trim(self._proposed, CALLS)
+                return action
+        return None
 
     def _choose(
         self, situation: Situation, calls: list[tuple[int, TemplateCall, bool]], draw: random.Random

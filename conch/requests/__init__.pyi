@@ -19,6 +19,7 @@ from .chat import ToolUsed as ToolUsed
 from .dead_letters import retried as retried
 from .goals import active_goals as active_goals
 from .goals import check_of as check_of
+from .goals import decide_goal as decide_goal
 from .goals import goal_of as goal_of
 from .human_score import APPROVAL as APPROVAL
 from .human_score import LONGEST as LONGEST

@@ -1,4 +1,4 @@
-"""Goals: those that people set, and those that an agent has."""
+"""Goals: those that people set, those that an agent has, and decisions on those that it set itself."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from conch.config import NO_SECRETS, Masker
 from conch.errors import UsageError
 from conch.home import Home
+from conch.requests.ask import handed_over, told_by_person
 from conch.text import well_formed
-from conch_schemas import CommandCheck, FileCheck, Goal, TestsCheck
+from conch_schemas import CommandCheck, Event, FileCheck, Goal, GoalAccepted, GoalDropped, TestsCheck
 
 if TYPE_CHECKING:
     from conch.bus import Bus
-    from conch.cycle.state.memory import ActiveGoal
+    from conch.cycle.own_goals.decision import GoalDecision
+    from conch.cycle.state.memory import ActiveGoal, AgentMemory
 
 
 def goal_id(statement: str) -> str:
@@ -84,9 +87,53 @@ def check_of(
 
 async def active_goals(bus: Bus, home: Home, agent: str) -> list[ActiveGoal]:
     """The goals as of the end of the stream; none for an agent that was never made."""
+    return list((await _memory(bus, home, agent)).goals.values())
+
+
+async def decide_goal(
+    bus: Bus,
+    home: Home,
+    agent: str,
+    goal: str,
+    said: GoalDecision,
+    why: str,
+    *,
+    reachable: bool = True,
+    masker: Masker = NO_SECRETS,
+) -> tuple[bool, bool]:
+    """Accept or veto a goal that the agent set itself. Returns whether that was done before, and whether it runs.
+
+    The decision on a goal of an agent that does not run is published for its next run.
+
+    Raises UsageError for an acceptance after a veto and for a goal that is over or not the agent's own; ConchError with
+    the agent's refusal. `reachable` and `masker` as of `handed_over`.
+    """
+    from conch.cycle.own_goals.decision import is_decided, reason_of
+
+    async def otherwise() -> Event:
+        if is_decided(await _memory(bus, home, agent), goal, said):
+            raise _DecidedError
+        if said == "accept":
+            return told_by_person(home, agent, GoalAccepted, goal, goal=goal, why=reason_of(why))
+        return told_by_person(home, agent, GoalDropped, goal, goal=goal, why=reason_of(why), vetoed=True)
+
+    request = {said: goal, "why": why}
+    try:
+        reply = await handed_over(bus, home, agent, "goal", request, otherwise, reachable=reachable, masker=masker)
+    except _DecidedError:
+        return True, False
+    return reply.get("again") is True, bool(reply)
+
+
+class _DecidedError(Exception):
+    """The decision was taken before: nothing is to be published."""
+
+
+async def _memory(bus: Bus, home: Home, agent: str) -> AgentMemory:
+    """The agent's memory as of the end of the stream; an empty one of an agent that was never made."""
+    from conch.cycle.state.memory import AgentMemory
     from conch.cycle.state.recover import RecoveryStart, recover
 
     if not (home.agent_dir(agent) / "agentuid").exists():
-        return []
-    found = await recover(bus, agent, RecoveryStart(home.agentuid(agent)))
-    return list(found.memory.goals.values())
+        return AgentMemory()
+    return (await recover(bus, agent, RecoveryStart(home.agentuid(agent)))).memory

@@ -26,6 +26,9 @@ from .policy import ALLOWED as ALLOWED
 from .policy import Ruling as Ruling
 from .policy import ToolPolicy as ToolPolicy
 from .policy import unknown_tools as unknown_tools
+from .proposals.goal import GOAL_TOOL as GOAL_TOOL
+from .proposals.goal import goal_of_call as goal_of_call
+from .proposals.goal import implied_act as implied_act
 from .toolbox import Toolbox as Toolbox
 from .web.fetch import http_tools as http_tools
 from .workspace import MissingError as MissingError

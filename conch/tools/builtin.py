@@ -2,6 +2,7 @@
 
 from conch.tools import filesystem, memory, programs
 from conch.tools.declare import Tool
+from conch.tools.proposals import goal
 
 BUILTIN_TOOLS: tuple[Tool, ...] = (
     programs.shell,
@@ -9,5 +10,6 @@ BUILTIN_TOOLS: tuple[Tool, ...] = (
     programs.git,
     memory.notes,
     memory.reply,
+    goal.goal,
 )
 """The tools that every agent has."""

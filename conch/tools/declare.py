@@ -15,6 +15,7 @@ from conch.config import ToolSettings
 from conch.errors import ContractError
 from conch.tools.isolation.sandbox import Sandbox
 from conch.tools.notes import Notes
+from conch_schemas import Goal
 
 _TYPES: dict[Any, ArgumentType] = {
     str: "string",
@@ -37,6 +38,8 @@ class ToolContext:
     settings: ToolSettings
     message: tuple[str, str] | None = None
     """Id and text of the oldest unanswered message of a person; None where there is none."""
+    goal_objection: Callable[[Goal], str | None] = lambda _: None
+    """Why the agent may not propose this goal now, in one sentence; None: it may."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class ToolResult:
     exit_code: int | None = None
     answered: str | None = None
     """Id of the message that it answered."""
+    proposed: str | None = None
+    """Id of the goal that it proposed."""
 
 
 ToolFunction = Callable[..., str | ToolResult | Awaitable[str | ToolResult]]

@@ -57,6 +57,7 @@ class Toolbox:
             error=self._error(result.error) if result and result.error else None,
             exit_code=result.exit_code if result else None,
             answered=result.answered if result else None,
+            proposed=result.proposed if result else None,
             ms=(time.perf_counter() - began) * 1000,
         )
 

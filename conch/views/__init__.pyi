@@ -119,6 +119,7 @@ from .prompts import PromptRow as PromptRow
 from .prompts import Prompts as Prompts
 from .prompts import prompts_shown as prompts_shown
 from .prompts import recorded_prompt as recorded_prompt
+from .requests import GoalDecided as GoalDecided
 from .requests import GoalDone as GoalDone
 from .requests import MessageTold as MessageTold
 from .requests import Scored as Scored

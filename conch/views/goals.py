@@ -21,6 +21,10 @@ class GoalRow(Goal):
     """The best that its check has measured, 0..1; None: it was not measured yet."""
     tried: bool
     """Whether the agent has acted on it."""
+    own: bool
+    """Whether the agent set it itself."""
+    accepted: bool
+    """Whether a person or the home set it, or a person accepted it: then it pays."""
 
 
 class Goals(View):
@@ -32,8 +36,11 @@ class Goals(View):
 
 def goals_shown(goals: Sequence[ActiveGoal]) -> Goals:
     """Each active goal with the best that its check has measured."""
-    rows = [GoalRow(**vars(active.goal), best=active.best, tried=active.tried) for active in goals]
-    return Goals(goals=tuple(rows))
+    return Goals(goals=tuple(map(_row, goals)))
+
+
+def _row(active: ActiveGoal) -> GoalRow:
+    return GoalRow(**vars(active.goal), best=active.best, tried=active.tried, own=active.own, accepted=active.pays)
 
 
 def check_words(check: Check) -> str:

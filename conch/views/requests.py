@@ -37,6 +37,20 @@ class GoalDone(View):
     """The goal's id."""
 
 
+class GoalDecided(View):
+    """The result of `conch goal accept --json` or `conch goal veto --json`."""
+
+    schema_: Literal["conch.v1.goal_decided"] = Field(default="conch.v1.goal_decided", alias="schema")
+    goal: str
+    """The goal's id."""
+    agent: str
+    decision: Literal["accepted", "vetoed"]
+    again: bool
+    """Whether the decision was taken before: then nothing changed."""
+    running: bool
+    """Whether the agent knows of it at once; else when it runs."""
+
+
 class Scored(View):
     """The result of `conch reward score --json`."""
 

@@ -15,6 +15,7 @@ from conch.witness.words import Scored, score_sets
 from conch_schemas import (
     ActionTaken,
     ExperienceRecorded,
+    GoalDropped,
     Mark,
     MessageReceived,
     MessageSent,
@@ -36,10 +37,12 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("decoding", None),
         ("cost", None),
         ("message", None),
+        ("outcome.proposed", None),
     ),
     event_type(NeedsChanged): (("beside", []),),
     event_type(MessageReceived): (("session", None),),
     event_type(MessageSent): (("session", None),),
+    event_type(GoalDropped): (("vetoed", False),),
 }
 """Fields with their defaults, in the order in which they came, that a type of events gained after its first marks. A
 reader of today adds them with their defaults to an event of before, whose mark was taken without them."""
@@ -154,7 +157,8 @@ def is_event(body: bytes, content: str) -> bool:
         data, later = wire["data"], LATER_FIELDS.get(wire["type"], ())
         for name, default in reversed(later):
             holder, _, key = name.rpartition(".")
-            if any(part.pop(key, default) != default for part in (data[holder] if holder else [data])):
+            held = data[holder] if holder else data
+            if any(part.pop(key, default) != default for part in (held if isinstance(held, list) else [held])):
                 return False
             if _sha256(json.dumps(wire).encode()) == content:
                 return True

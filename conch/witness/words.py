@@ -15,6 +15,7 @@ from conch_schemas import (
     AlarmRaised,
     AnswerRated,
     ExperienceRecorded,
+    GoalAccepted,
     GoalDropped,
     GoalReached,
     GoalSet,
@@ -36,6 +37,7 @@ Outside = (
     | MessageSent
     | AnswerRated
     | GoalSet
+    | GoalAccepted
     | GoalReached
     | GoalDropped
     | AgentPaused
@@ -90,7 +92,7 @@ def words_for(fact: Witnessed) -> MarkText | None:
             return _message(fact)
         case AnswerRated():
             return _rating(fact)
-        case GoalSet() | GoalReached() | GoalDropped():
+        case GoalSet() | GoalAccepted() | GoalReached() | GoalDropped():
             return _goal(fact)
         case ActApproved() | ActDenied():
             return _approval(fact)
@@ -189,15 +191,20 @@ def _rating(rated: AnswerRated) -> MarkText:
     return MarkText("user", "message", f"message {rated.message}", response, why, "judgement")
 
 
-def _goal(event: GoalSet | GoalReached | GoalDropped) -> MarkText:
+def _goal(event: GoalSet | GoalAccepted | GoalReached | GoalDropped) -> MarkText:
     match event:
         case GoalSet():
             statement, number = _short(event.goal.statement), event.goal.id
             return MarkText(event.by, "goal", "", f"set: {statement}", "The goal became active.", "fact", (number,))
+        case GoalAccepted():
+            why = _short(event.why) or "No reason was given."
+            return MarkText(event.by, "goal", f"goal {_short(event.goal)}", "accepted", why, "judgement", (event.goal,))
         case GoalReached():
             said, why = f"reached: {_short(event.statement)}", "The goal's own check succeeded."
             return MarkText(event.agent, "goal", f"goal {_short(event.goal)}", said, why, "check", (event.goal,))
     why = _short(event.why) or "No reason was given."
+    if event.vetoed:
+        return MarkText("user", "goal", f"goal {_short(event.goal)}", "vetoed", why, "judgement", (event.goal,))
     return MarkText(event.agent, "goal", f"goal {_short(event.goal)}", "dropped", why, "fact", (event.goal,))
 
 

@@ -41,7 +41,17 @@ from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.forgetting import FORGOTTEN_REASONING, PersonForgotten
 from conch_schemas.fork import ForkScored
-from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
+from conch_schemas.goal import (
+    Check,
+    CommandCheck,
+    FileCheck,
+    Goal,
+    GoalAccepted,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    TestsCheck,
+)
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import ContradictoryMemories, MemoryConsolidated, MergedMemory
 from conch_schemas.message import SESSION_PATTERN, AnswerRated, MessageReceived, MessageSent
@@ -124,6 +134,7 @@ __all__ = [
     "FileCheck",
     "ForkScored",
     "Goal",
+    "GoalAccepted",
     "GoalCheck",
     "GoalDropped",
     "GoalOutcome",

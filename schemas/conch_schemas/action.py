@@ -69,6 +69,8 @@ class Outcome(Value):
     """Duration of the act in milliseconds, monotonic clock."""
     answered: str | None = None
     """The id of the message that the tool `reply` answered."""
+    proposed: str | None = None
+    """The id of the goal that the tool `goal` proposed; its `goal.set` follows."""
 
 
 class AnsweredMessage(Value):

@@ -1,4 +1,4 @@
-"""Goals, their checks, and the events that set, reach and drop them."""
+"""Goals, their checks, and the events that set, accept, reach and drop them."""
 
 from __future__ import annotations
 
@@ -60,9 +60,22 @@ class GoalSet(Event):
     type: Literal["conch.v1.goal.set"] = "conch.v1.goal.set"
     goal: Goal
     by: Literal["user", "agent", "home"] = "user"
-    """Origin of the goal. `home`: from conch.yaml, or with new material for the workspace."""
+    """Origin of the goal. `home`: from conch.yaml, or with new material for the workspace. `agent`: the agent set it
+    itself, by the act that the event names; it pays in *goal* once a person has accepted it."""
     piece: Annotated[int, Field(ge=0)] | None = None
     """The number of the piece of material that the goal came with; None: it came without one."""
+
+
+class GoalAccepted(Event):
+    """A person accepted a goal that the agent set itself: from now on it pays in *goal*."""
+
+    TYPE: ClassVar = "goal.accepted"
+    type: Literal["conch.v1.goal.accepted"] = "conch.v1.goal.accepted"
+    goal: str
+    """The goal's id."""
+    by: Literal["user"] = "user"
+    why: str = ""
+    """The person's reason; empty: none was given."""
 
 
 class GoalReached(Event):
@@ -81,3 +94,5 @@ class GoalDropped(Event):
     type: Literal["conch.v1.goal.dropped"] = "conch.v1.goal.dropped"
     goal: str
     why: str = ""
+    vetoed: bool = False
+    """Whether a person vetoed it: a goal that the agent set itself, and may not propose again."""

@@ -19,7 +19,7 @@ from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.forgetting import PersonForgotten
 from conch_schemas.fork import ForkScored
-from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
+from conch_schemas.goal import GoalAccepted, GoalDropped, GoalReached, GoalSet
 from conch_schemas.json_object import JsonObject
 from conch_schemas.memory import MemoryConsolidated
 from conch_schemas.message import AnswerRated, MessageReceived, MessageSent
@@ -53,6 +53,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     MarkWitnessed,
     ExperienceRecorded,
     GoalSet,
+    GoalAccepted,
     GoalReached,
     GoalDropped,
     AgentPaused,
@@ -90,6 +91,7 @@ AnyEvent = Annotated[
     | MarkWitnessed
     | ExperienceRecorded
     | GoalSet
+    | GoalAccepted
     | GoalReached
     | GoalDropped
     | AgentPaused

@@ -471,7 +471,7 @@ async def test_offer_context_and_resources_are_said(measured: Life) -> None:
     measured.mind.usage = Usage(input_tokens=500)
     [found] = await effects(measured, "DO_NOTHING: resting")
 
-    assert found.skills_on_offer == 22
+    assert found.skills_on_offer == 25
     assert found.context is not None
     assert (found.context.tokens, found.context.window) == (500, 1000)
     assert "resource_low" in found.need_events

@@ -39,6 +39,7 @@ from conch_schemas import (
     Event,
     ExperienceRecorded,
     Goal,
+    GoalAccepted,
     GoalDropped,
     GoalReached,
     GoalSet,
@@ -213,6 +214,8 @@ def test_an_act_from_before_a_field_came_is_what_was_sealed(act: Act) -> None:
     """A newer reader adds each field, the newest last, with its default; with a value in it the act is another one."""
     action = act(0)
     wire = json.loads(wire_form(action))
+    del wire["data"]["outcome"]["proposed"]
+    assert is_event(wire_form(action), hashlib.sha256(rfc8785.dumps(wire)).hexdigest())
     for field in ("message", "cost", "decoding", "effect"):  # no goals, so none lacks `accepted`, which came between
         del wire["data"][field]
         content = hashlib.sha256(rfc8785.dumps(wire)).hexdigest()
@@ -260,8 +263,10 @@ def test_messages_goals_pauses_and_approvals_have_marks() -> None:
         outside(MessageReceived, "m1", text="Hello", sender="ada"),
         outside(MessageSent, "m2", text="Hello, ada", answers="m1"),
         outside(GoalSet, "g1", goal=GOAL, by="user"),
+        outside(GoalAccepted, "g4", goal="g", why="It is wanted."),
         outside(GoalReached, "g2", goal="g", statement="All tests pass."),
         outside(GoalDropped, "g3", goal="h", why="too hard"),
+        outside(GoalDropped, "g5", goal="i", vetoed=True),
         outside(AgentPaused, "p1"),
         outside(AgentResumed, "p2"),
         outside(ActApproved, "a1", action_id="act-1", why="It is safe."),
@@ -275,8 +280,10 @@ def test_messages_goals_pauses_and_approvals_have_marks() -> None:
         ("message", "ada", "Hello"),
         ("message", "echo", "Hello, ada"),
         ("goal", "user", "set: All tests pass."),
+        ("goal", "user", "accepted"),
         ("goal", "echo", "reached: All tests pass."),
         ("goal", "echo", "dropped"),
+        ("goal", "user", "vetoed"),
         ("pause", "user", "The agent was paused."),
         ("pause", "user", "The agent was resumed."),
         ("approval", "user", "The act was approved."),

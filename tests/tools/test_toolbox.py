@@ -99,10 +99,10 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 
 def test_the_tools_there_are() -> None:
-    """Every agent has five tools, with the operations that rules and vectors name."""
+    """Every agent has six tools, with the operations that rules and vectors name."""
     registry = Toolbox(BUILTIN_TOOLS).registry
 
-    assert registry.names == ("shell", "filesystem", "git", "notes", "reply")
+    assert registry.names == ("shell", "filesystem", "git", "notes", "reply", "goal")
     assert "read|write|list|exists|info|delete|mkdir|grep|glob" in registry.describe()
     assert "status|log|diff|branch|add|commit|checkout|pull|push" in registry.describe()
 
@@ -200,7 +200,7 @@ async def test_a_call_for_other_tools_is_an_error(context: ToolContext) -> None:
 
     assert (outcome.status, outcome.error) == (
         "error",
-        "there is no tool rocket; there are shell, filesystem, git, notes, reply",
+        "there is no tool rocket; there are shell, filesystem, git, notes, reply, goal",
     )
 
 

@@ -134,8 +134,11 @@ class RunOutput:
             self.tell(safe_text(f"{whose}: {event.statement}", one_line=True))
         elif event.by != "home" or event.piece is not None or event.goal.statement not in goals:
             self.new_goals.append(event.goal.statement)
-            whose = f"{event.agent} has a new goal" if self._width else "new goal"
-            self.tell(safe_text(f"{whose}: {event.goal.statement}", one_line=True))
+            proposed = event.by == "agent"
+            news = "a goal of its own" if proposed else "a new goal"
+            whose = f"{event.agent} has {news}" if self._width else "proposed goal" if proposed else "new goal"
+            todo = f" (conch goal accept {event.goal.id})" if proposed else ""
+            self.tell(safe_text(f"{whose}: {event.goal.statement}{todo}", one_line=True))
 
     def _report_cycle(self, event: ExperienceRecorded) -> None:
         from conch.views import cycle_row

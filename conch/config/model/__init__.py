@@ -23,6 +23,7 @@ from conch.config.model.curiosity import (
     ExplorationBonusSettings,
 )
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
+from conch.config.model.goals import OwnGoalSettings
 from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedEventSettings, NeedSettings, NeedsSettings
 from conch.config.model.rewards import (
@@ -98,6 +99,7 @@ __all__ = [
     "NeedSettings",
     "NeedsSettings",
     "OneMindSettings",
+    "OwnGoalSettings",
     "PolicyRule",
     "PriceSettings",
     "RewardSettings",

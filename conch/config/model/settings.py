@@ -11,6 +11,7 @@ from conch.config.model.budget import AlertSettings, BudgetSettings
 from conch.config.model.bus import BusSettings
 from conch.config.model.curiosity import CuriositySettings
 from conch.config.model.edge import EdgeSettings
+from conch.config.model.goals import OwnGoalSettings
 from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, EffectSettings, RewardSettings, WatchSettings
@@ -89,6 +90,8 @@ class Settings(SettingsSection):
     """Novelty, the drives, and the part *exploration*."""
     goals: tuple[Goal, ...] = ()
     """Goals that are set when the agent starts, unless they were set before."""
+    own_goals: OwnGoalSettings = OwnGoalSettings()
+    """Goals that the agent sets itself; each pays in *goal* once a person has accepted it."""
     store: StoreSettings = StoreSettings()
     """The experience store."""
     metrics: MetricsSettings = MetricsSettings()

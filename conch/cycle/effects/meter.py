@@ -222,7 +222,7 @@ class EffectMeter:
         found = ActFindings(
             cycle=act.cycle,
             answered=act.outcome.answered is not None,
-            progressed=any(check.outcome in ("achieved", "partial") for check in act.goals),
+            progressed=any(check.accepted and check.outcome in ("achieved", "partial") for check in act.goals),
             changed=bool(new) and not noise_written,
             unseen=len(read.unseen),
             finished_file=read.finished_file,

@@ -150,8 +150,12 @@ class AgentCommands:
             goal = str(body["drop"])
             await self._one.agent.people_inbox.drop_goal(goal, str(body.get("why", "")))
             return {"goal": goal}
+        for said in ("accept", "veto"):
+            if said in body:
+                goal, why = str(body[said]), str(body.get("why", ""))
+                return {"goal": goal, "again": await self._one.agent.people_inbox.decide_goal(goal, said, why)}
         if not isinstance(body.get("add"), dict):
-            raise UsageError('a request about goals has "add", a goal, or "drop", a goal\'s id')
+            raise UsageError('a request about goals has "add", a goal, or "drop", "accept" or "veto", a goal\'s id')
         new = _goal(body["add"])
         if new.parent is not None and new.parent not in self._one.agent.memory.goals:
             raise UsageError(f"there is no active goal {new.parent[:60]!r} to be a part of: conch goal list shows them")

@@ -35,6 +35,7 @@ from conch.snapshots import SNAPSHOTS, SnapshotKeeper
 from conch.tasks import OwnedTasks
 from conch.tools import (
     BUILTIN_TOOLS,
+    GOAL_TOOL,
     FilePool,
     Notes,
     Sandbox,
@@ -97,7 +98,8 @@ class AgentFactory:
         self._given = mind
         self._masker = Masker.of(child.settings)
         installed = load_tools(child.spec.tools) if child.spec.tools else ()
-        tools = (*BUILTIN_TOOLS, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
+        builtin = [tool for tool in BUILTIN_TOOLS if tool.spec.name != GOAL_TOOL or child.settings.own_goals.open]
+        tools = (*builtin, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
         self._toolbox, self._sandbox = Toolbox(tools, self._masker), Sandbox(child.settings.tools)
         self._servers: Sequence[McpServer] = ()
         self._tool_files = [ToolFile(file, child.settings.tools) for file in child.settings.tools.files]

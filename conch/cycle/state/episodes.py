@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from conch.cycle.effects.phases import role_shares
-from conch.cycle.state.memory import AgentMemory, TaskEpisode
-from conch_schemas import ActionTaken, Goal, GoalCheck, TestsCheck
+from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode
+from conch_schemas import ActionTaken, GoalCheck, TestsCheck
 
 
 def episode_of(memory: AgentMemory, checks: Sequence[GoalCheck]) -> tuple[str | None, bool]:
@@ -16,7 +16,7 @@ def episode_of(memory: AgentMemory, checks: Sequence[GoalCheck]) -> tuple[str | 
     It belongs to the task that it achieved; else to one that was dropped since its last action, which it ends; else to
     the active task of the highest priority, the one set first among equals.
     """
-    tasks = sorted((a.goal for a in memory.goals.values() if is_task(a.goal)), key=lambda goal: -goal.priority)
+    tasks = sorted((a.goal for a in memory.goals.values() if is_task(a)), key=lambda goal: -goal.priority)
     achieved = {check.goal for check in checks if check.outcome == "achieved"}
     for goal in tasks:
         if goal.id in achieved:
@@ -27,9 +27,9 @@ def episode_of(memory: AgentMemory, checks: Sequence[GoalCheck]) -> tuple[str | 
     return (tasks[0].id, False) if tasks else (None, False)
 
 
-def is_task(goal: Goal) -> bool:
-    """Whether steps towards this goal are published."""
-    return isinstance(goal.check, TestsCheck)
+def is_task(active: ActiveGoal) -> bool:
+    """Whether steps towards this goal are published: tests decide it, and a person or the home stands behind it."""
+    return isinstance(active.goal.check, TestsCheck) and active.pays
 
 
 class EpisodeStep(TypedDict):

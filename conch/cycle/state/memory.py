@@ -33,6 +33,7 @@ from conch_schemas import (
     Event,
     ExperienceRecorded,
     Goal,
+    GoalAccepted,
     GoalCheck,
     GoalDropped,
     GoalReached,
@@ -73,6 +74,11 @@ MOST_ANSWERED = 1000
 MOST_SETTLED = 20
 """Decisions on acts that are kept, so that a person who decides again is told which one counts."""
 
+MOST_PROPOSED = 100
+"""Times of proposals that are kept: as many as a day may have."""
+MOST_VETOED = 100
+"""Vetoed goals that are kept, so that a person who accepts one is told of the veto."""
+
 CYCLE_KINDS: tuple[type[Event], ...] = (
     PolicySet,
     ThoughtFormed,
@@ -89,8 +95,17 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
 )
 """The events that only the agent itself publishes."""
 
-TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived, AnswerRated, ActApproved, ActDenied)
-"""Events from people: the agent publishes them on request, other processes do while it does not run."""
+TOLD_KINDS: tuple[type[Event], ...] = (
+    GoalSet,
+    GoalAccepted,
+    GoalDropped,
+    MessageReceived,
+    AnswerRated,
+    ActApproved,
+    ActDenied,
+)
+"""Events from people: the agent publishes them on request, other processes do while it does not run. `goal.set` comes
+from the agent's own acts too."""
 
 OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
 """The events of the memory that are not measurements."""
@@ -120,6 +135,15 @@ class ActiveGoal(_MemoryModel):
     tried: bool = False
     """Whether its check failed after an act that changed the check's measure or ran the check itself. Of acts whose
     effect was not measured: after one that may have changed the workspace."""
+    own: bool = Field(default=False, exclude_if=lambda own: not own)
+    """Whether the agent set it itself."""
+    accepted: bool = Field(default=False, exclude_if=lambda accepted: not accepted)
+    """Whether a person accepted it, of one that the agent set itself."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether a person or the home set it, or a person accepted it."""
+        return self.accepted or not self.own
 
 
 class TaskEpisode(_MemoryModel):
@@ -207,6 +231,10 @@ class AgentMemory(_MemoryModel):
     """By the goal's id, from its first event to the action that ended it."""
     known_goals: frozenset[str] = frozenset()
     """Every goal there ever was, but those of pieces: no goal is set twice."""
+    proposed: tuple[datetime, ...] = Field(default=(), exclude_if=lambda times: not times)
+    """When the agent set the last goals itself, MOST_PROPOSED at most, the newest last."""
+    vetoed: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
+    """Ids of the last goals that a person vetoed, MOST_VETOED at most, the newest last."""
     material: BroughtMaterial | None = Field(default=None, exclude_if=lambda brought: brought is None)
     """The last piece of material that came; None: none did."""
     waiting: tuple[UnansweredMessage, ...] = ()
@@ -354,7 +382,15 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update={"goals": _with_goal(memory, event), "material": came})
         case GoalSet(piece=None) if event.goal.id not in memory.known_goals:
             known = memory.known_goals | {event.goal.id}
-            return memory.model_copy(update={"goals": _with_goal(memory, event), "known_goals": known})
+            return memory.model_copy(
+                update={"goals": _with_goal(memory, event), "known_goals": known, "proposed": _proposed(memory, event)}
+            )
+        case GoalAccepted() if event.goal in memory.goals:
+            accepted = memory.goals[event.goal].model_copy(update={"accepted": True})
+            return memory.model_copy(update={"goals": memory.goals | {event.goal: accepted}})
+        case GoalDropped(vetoed=True) if event.goal in memory.goals:
+            vetoed = (*memory.vetoed, event.goal)[-MOST_VETOED:]
+            return memory.model_copy(update={"goals": _without_goal(memory, event), "vetoed": vetoed})
         case GoalReached() | GoalDropped() if event.goal in memory.goals:
             return memory.model_copy(update={"goals": _without_goal(memory, event)})
     return memory
@@ -370,15 +406,22 @@ def _conversed(memory: AgentMemory, answer: MessageSent) -> dict[str, tuple[Answ
 
 def _with_goal(memory: AgentMemory, event: GoalSet) -> dict[str, ActiveGoal]:
     """The goals with the event's; one of the same id that is active stays."""
-    active = ActiveGoal(goal=event.goal, piece=event.piece, since=memory.next_cycle)
+    active = ActiveGoal(goal=event.goal, piece=event.piece, since=memory.next_cycle, own=event.by == "agent")
     return memory.goals if event.goal.id in memory.goals else memory.goals | {event.goal.id: active}
 
 
+def _proposed(memory: AgentMemory, event: GoalSet) -> tuple[datetime, ...]:
+    """The times of proposals with the event's, if the agent set that goal itself."""
+    return (*memory.proposed, event.time)[-MOST_PROPOSED:] if event.by == "agent" else memory.proposed
+
+
 def _without_goal(memory: AgentMemory, event: GoalReached | GoalDropped) -> dict[str, ActiveGoal]:
-    """The goals without the event's; the goal that it was a part of counts it, if it was reached."""
+    """The goals without the event's; the goal that it was a part of counts it, if it was reached. A part that the agent
+    set itself, and no person accepted, does not count for a goal that pays."""
     goals = {id: active for id, active in memory.goals.items() if id != event.goal}
-    parent = goals.get(memory.goals[event.goal].goal.parent or "")
-    if isinstance(event, GoalReached) and parent is not None:
+    ended = memory.goals[event.goal]
+    parent = goals.get(ended.goal.parent or "")
+    if isinstance(event, GoalReached) and parent is not None and (ended.pays or not parent.pays):
         goals[parent.goal.id] = parent.model_copy(update={"children_reached": parent.children_reached + 1})
     return goals
 

@@ -27,6 +27,8 @@ CAUSES = 6
 """Causes of a need's change that are named, those that moved it most."""
 MOST_GOALS = 8
 """Goals that are drawn, the newest."""
+OPEN_STATES = ("active", "proposed")
+"""States of goals that are not over."""
 LISTED_GOALS = 50
 DRIVES = tuple(Drives.model_fields)
 
@@ -130,7 +132,7 @@ async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[st
     if told.found is None:
         return QueryResult(None, told.why)
     checks = await asked(world.read(lambda reader: tuple(reader.charts.goal_checks(agent, LAST))))
-    return QueryResult([goal for goal in _listed(told, checks.found or ()) if goal["state"] == "active"])
+    return QueryResult([goal for goal in _listed(told, checks.found or ()) if goal["state"] in OPEN_STATES])
 
 
 def _listed(
@@ -148,7 +150,7 @@ def _listed(
             known.setdefault(one.goal, GoalHistory(one.goal, one.statement, "", 0.0, "", None, state))
     rows = [vars(story) | {"best": best.get(name)} for name, story in known.items()]
     rows.reverse()
-    rows.sort(key=lambda row: row["state"] != "active")
+    rows.sort(key=lambda row: row["state"] not in OPEN_STATES)
     return rows[:LISTED_GOALS]
 
 

@@ -250,6 +250,7 @@ document.addEventListener("submit", async (event) => {
 
 // The goals: drawn again soon after one changes, and with the measures of new cycles now and then.
 const GOALS_MS = 3000;
+const GOALS_KEPT_MS = 2100; // the server keeps its list for 2 s
 let goalsSoon = null;
 function goalsAgain(ms) {
   goalsSoon ??= setTimeout(() => {
@@ -257,7 +258,19 @@ function goalsAgain(ms) {
     window.htmx.trigger($("goals"), "stale");
   }, ms);
 }
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.dataset.goal) return;
+  event.preventDefault();
+  const verb = event.submitter.value, wrong = form.querySelector(".wrong");
+  const answer = await post(`goal/${verb}`, { goal: form.dataset.goal }).catch(() => null);
+  wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
+  if (!answer?.ok) return;
+  (verb === "accept" ? form : form.closest("li")).remove();
+  say(verb === "accept" ? "The goal is accepted: it pays from now on." : "The goal is vetoed.");
+});
 for (const kind of ["goal.set", "goal.reached", "goal.dropped"]) on(kind, () => goalsAgain(250));
+for (const kind of ["goal.accepted", "goal.dropped"]) on(kind, () => setTimeout(() => window.htmx.trigger($("goals"), "stale"), GOALS_KEPT_MS));
 on("experience.recorded", () => goalsAgain(GOALS_MS));
 
 // The costs: drawn again a while after a cycle that used tokens.

@@ -21,6 +21,7 @@ from conch_schemas import (
     Drives,
     Event,
     ExperienceRecorded,
+    GoalAccepted,
     GoalDropped,
     GoalReached,
     GoalSet,
@@ -156,7 +157,7 @@ def _goal(event: GoalSet) -> JsonObject:
     return {"goal": _short(event.goal.id), "statement": _short(event.goal.statement)}
 
 
-def _goal_over(event: GoalReached | GoalDropped) -> JsonObject:
+def _goal_changed(event: GoalAccepted | GoalReached | GoalDropped) -> JsonObject:
     return {"goal": _short(event.goal)}
 
 
@@ -196,8 +197,9 @@ _TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     AlarmRaised: _alarm,
     ConsumerFailed: _failed,
     GoalSet: _goal,
-    GoalReached: _goal_over,
-    GoalDropped: _goal_over,
+    GoalAccepted: _goal_changed,
+    GoalReached: _goal_changed,
+    GoalDropped: _goal_changed,
     ActAsked: _asked,
     ActApproved: _answered,
     ActDenied: _answered,

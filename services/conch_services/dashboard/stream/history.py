@@ -14,6 +14,7 @@ from conch_schemas import (
     ContractViolationError,
     Drives,
     Event,
+    GoalAccepted,
     GoalDropped,
     GoalReached,
     GoalSet,
@@ -70,7 +71,7 @@ class GoalHistory:
     by: str
     begun: datetime | None
     state: str = "active"
-    """active, reached, dropped."""
+    """active, proposed (the agent set it itself, and no person accepted it), reached, dropped, vetoed."""
     ended: datetime | None = None
     why: str = ""
 
@@ -78,18 +79,21 @@ class GoalHistory:
 async def goals(bus: Bus, agent: str) -> dict[str, GoalHistory]:
     """Every goal that the stream still has an event of, by id, in the order of being set. Raises BusError."""
     found: dict[str, GoalHistory] = {}
-    kinds = [subject_filter(kind, agent) for kind in (GoalSet, GoalReached, GoalDropped)]
+    kinds = [subject_filter(kind, agent) for kind in (GoalSet, GoalAccepted, GoalReached, GoalDropped)]
     async for event in _events(bus, kinds, 0):
         match event:
             case GoalSet(goal=goal, by=by, time=time):
                 told = (goal.statement, check_words(goal.check), goal.priority, by, time)
-                found[goal.id] = GoalHistory(goal.id, *told)
+                found[goal.id] = GoalHistory(goal.id, *told, state="proposed" if by == "agent" else "active")
+            case GoalAccepted(goal=name) if name in found and found[name].state == "proposed":
+                found[name] = replace(found[name], state="active")
             case GoalReached(goal=name, time=time):
                 known = found.get(name) or GoalHistory(name, event.statement, "", 0.0, "", None)
                 found[name] = replace(known, state="reached", ended=time)
             case GoalDropped(goal=name, why=why, time=time):
                 known = found.get(name) or GoalHistory(name, "", "", 0.0, "", None)
-                found[name] = replace(known, state="dropped", ended=time, why=why)
+                state = "vetoed" if event.vetoed else "dropped"
+                found[name] = replace(known, state=state, ended=time, why=why)
     return found
 
 

@@ -1,0 +1,1 @@
+"""Goals that the reflex mind proposes by itself."""

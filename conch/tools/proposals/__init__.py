@@ -1,0 +1,1 @@
+"""Goals that the agent proposes: the tool `goal`, and what is refused of a proposal."""

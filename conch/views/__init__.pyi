@@ -7,12 +7,14 @@ from .approvals import Approvals as Approvals
 from .approvals import Decided as Decided
 from .approvals import WaitingAct as WaitingAct
 from .approvals import approvals_shown as approvals_shown
+from .approvals import waiting_act_shown as waiting_act_shown
 from .base import View as View
 from .bus import BusInfo as BusInfo
 from .bus import survey as survey
 from .chat import ChatLine as ChatLine
 from .chat import RatingShown as RatingShown
 from .chat import chat_line as chat_line
+from .chat import decision_word as decision_word
 from .chat import rating_shown as rating_shown
 from .checks import UNSEEN as UNSEEN
 from .checks import DoctorFinding as DoctorFinding

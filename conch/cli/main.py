@@ -31,6 +31,7 @@ COMMANDS = {
     "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),
     "approve": ("conch.cli.approve:app", "Acts that wait for your approval: list, approve, deny."),
     "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
+    "tool": ("conch.cli.tool:app", "Tools of the agent: list, test."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),

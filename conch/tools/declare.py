@@ -52,6 +52,8 @@ class ToolResult:
     """Id of the message that it answered."""
 
 
+BUILT_IN = "built in"
+"""Origin of a tool that comes with Conch."""
 ToolFunction = Callable[..., str | ToolResult | Awaitable[str | ToolResult]]
 
 
@@ -66,6 +68,8 @@ class Tool:
     wants_context: bool
     timeout: float | None = None
     """Seconds that one call may take; None: `tools.timeout`."""
+    origin: str = BUILT_IN
+    """`built in`, `file PATH`, `MCP server NAME` or `entry point conch.tools:NAME`."""
 
 
 @overload

@@ -92,7 +92,10 @@ from .needs import NeedRow as NeedRow
 from .needs import Needs as Needs
 from .needs import changes_shown as changes_shown
 from .needs import needs_shown as needs_shown
+from .own_tools import ToolCalled as ToolCalled
+from .own_tools import tool_called as tool_called
 from .own_tools import tool_findings as tool_findings
+from .own_tools import tools_shown as tools_shown
 from .principles import compliance as compliance
 from .principles import principles as principles
 from .principles import sealed_principles as sealed_principles

@@ -221,7 +221,7 @@ async def test_two_notes_that_contradict_each_other_are_named_as_the_agent_refle
 
 def test_comparisons_are_shared_out_over_the_cycles(tmp_path: Path) -> None:
     """One in each of 64 cycles, so that none takes long; the last cycle reports them all."""
-    rock = "barnacles live on the wet rock of the harbour".split()
+    rock = ["barnacles", "live", "on", "the", "wet", "rock", "of", "the", "harbour"]
     keeper = MemoryKeeper(LongTermMemory(tmp_path / "memory.db"), MemorySettings(consolidate_every=64))
     for number in range(6):
         keeper.hear(noted(number, " ".join([*rock[number:], *rock[:number]])))

@@ -104,7 +104,8 @@ class Registry:
             _check_names(spec)
             _check_effects(spec)
         if len(self._by_name) != len(self.specs):
-            raise ContractError(f"two tools have one name: {', '.join(self.names)}")
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise ContractError(f"there are two tools {twice}: give one of them another name")
 
     def __iter__(self) -> Iterator[ToolSpec]:
         return iter(self.specs)

@@ -7,12 +7,14 @@ import os
 import re
 import secrets
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
+from conch.cli.chat_approval import QUESTION, decision_in
+from conch.cli.common import CommonOptions, emit, open_bus, open_store, say, warn
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named
 from conch.cli.wait_line import WaitLine
@@ -25,18 +27,23 @@ from conch.requests import (
     AnswerGiven,
     AnswerMarked,
     AnswerRewarded,
+    ApprovalAsked,
+    ApprovalSettled,
     ChatSession,
+    MessageTaken,
+    decide_act,
     publish_rating,
     score_range,
 )
+from conch.tasks import OwnedTasks, race
 from conch.text import cut, safe_text, well_formed
-from conch.views import ChatLine, chat_line, signed
+from conch.views import ChatLine, chat_line, decision_word, signed, waiting_act_shown
 from conch_schemas import SESSION_PATTERN
 
 if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.requests import ChatStep
-    from conch_schemas import AnswerRated
+    from conch_schemas import ActAsked, AnswerRated
 
 MOST_LINE = 64 * 1024
 """Most bytes of one line of the person; the rest of a longer one is another line."""
@@ -52,6 +59,9 @@ WAITS = {
     "budget": "is paused by its budget: conch status says until when",
 }
 """What is said of an agent in a state in which it answers nothing."""
+QUIET_SECONDS = 1.0
+"""Seconds after a message before a pipe's stderr says what an agent that works does: most answers of a quick mind come
+earlier. A state in which the agent answers nothing is said at once."""
 HELP = (
     "/up [why], /down [why] rate the last answer; /correct TEXT is the answer that would have been right; "
     "/stop [why] suggests that the agent stops what it does; /quit ends the conversation"
@@ -67,7 +77,8 @@ async def chat(
     """Talk with an agent that runs: each line is a message; its answer comes with its reward and its mark.
 
     A line that begins with / is a command: /up [why], /down [why], /correct TEXT, /stop [why] rate the last answer,
-    /help, /quit. With --json each step is a line: the message, what the agent does, the answer as it grows, the answer,
+    /help, /quit. On a terminal you are asked about an act that waits for your approval: y or n, then the reason. With
+    --json each step is a line: the message, what the agent does, an act that waits, the answer as it grows, the answer,
     its reward, its mark. It ends with the input.
     """
     home, settings = common.existing(), common.settings()
@@ -94,12 +105,12 @@ class _Chat:
     bus: Bus
     talk: ChatSession
     shown: _JsonChat | _PrintedChat
+    lines: _InputLines = field(default_factory=lambda: _InputLines())
 
     async def run(self) -> None:
         """Until /quit, or the end of the input. Raises ConchError when the agent cannot be reached."""
-        lines = _InputLines()
         self.shown.begin()
-        while (line := await lines.next(self.shown.prompt)) is not None and line.strip() != "/quit":
+        while (line := await self.lines.next(self.shown.prompt)) is not None and line.strip() != "/quit":
             try:
                 await self._do(line.strip())
             except BusUnreachableError:
@@ -119,9 +130,48 @@ class _Chat:
             raise UsageError(f"there is no command {word[:40]}: {HELP}")
         else:
             text = cut(well_formed(line.removeprefix("/") if line.startswith("//") else line)).text
+            await self._turn(text)
+
+    async def _turn(self, text: str) -> None:
+        """One message to its answer. On a terminal the person is asked about each act that waits for an approval, while
+        the turn goes on: another person's decision, or the time-out, ends the question."""
+        settled = asyncio.Event()
+        async with OwnedTasks() as tasks:
+            question: asyncio.Task[None] | None = None
             async for step in self.talk.turn(text):
+                if isinstance(step, ApprovalSettled) and question is not None:
+                    settled.set()
+                    await question
+                    question = None
                 self.shown.step(step)
-            self.shown.over()
+                if isinstance(step, ApprovalAsked) and self.shown.prompt:
+                    settled.clear()
+                    question = tasks.start(self._approve(step.asked, settled), name="conch.chat.approval")
+        self.shown.over()
+
+    async def _approve(self, asked: ActAsked, settled: asyncio.Event) -> None:
+        """Ask for a decision on the act until there is one, or the input ends: then the act waits on."""
+        home, settings = self.common.existing(), self.common.settings()
+        reachable, act = home.running() is not None or settings.bus.url is not None, waiting_act_shown(asked)
+        decision = None
+        while decision is None:
+            line = await self._line_before(settled)
+            if line is None:
+                self.shown.refused("" if settled.is_set() else f"conch approve {act.id} decides on it later")
+                return
+            decision = decision_in(line)
+        try:
+            await decide_act(self.bus, home, act.agent, act.id, *decision, reachable=reachable)
+        except ConchError as error:
+            self.shown.refused(str(error))
+
+    async def _line_before(self, settled: asyncio.Event) -> str | None:
+        """The answer to QUESTION; None: the act was decided on before, or the input has ended."""
+
+        async def over() -> None:
+            await settled.wait()
+
+        return await race({"conch.chat.line": self.lines.next(QUESTION), "conch.chat.settled": over()})
 
     async def _rate(self, rating: Literal["satisfied", "unsatisfied", "corrected", "stop"], text: str) -> AnswerRated:
         act = self.talk.answered
@@ -217,6 +267,12 @@ class _PrintedChat:
     """What of the answer is on the terminal."""
     _last: dict[str, str] = field(default_factory=dict)
     _line: WaitLine = field(default_factory=lambda: WaitLine(enabled=sys.stdout.isatty()))
+    _waits: bool = False
+    """Whether an act that waits for an approval is shown."""
+    _warned: str = ""
+    """What stderr said last of the agent."""
+    _since: float = 0.0
+    """When the message was sent, by the monotonic clock."""
 
     @property
     def prompt(self) -> str:
@@ -232,9 +288,18 @@ class _PrintedChat:
     def step(self, step: ChatStep) -> None:
         """Show a step."""
         match step:
+            case MessageTaken():
+                self._since, self._warned = time.monotonic(), ""
             case AgentWorks():
-                if not self._written:
-                    self._line.show(works_words(self.agent, step))
+                if not self._written and not self._waits:
+                    self._works(step)
+            case ApprovalAsked():
+                self._asked(step.asked)
+            case ApprovalSettled():
+                self._waits = False
+                reason = f": {step.decision.why}" if step.decision.why else ""
+                named = waiting_act_shown(step.asked).id
+                self._note(f"  the act {named} is {decision_word(step.decision)}{reason}")
             case AnswerDraft():
                 if self.prompt:
                     self._grow(step.text)
@@ -250,6 +315,34 @@ class _PrintedChat:
                 self._last["reward"] = f"reward {signed(step.experience.total)}{so_far}"
             case AnswerMarked():
                 self._last["mark"] = f"mark {step.mark.sequence}"
+
+    def _works(self, step: AgentWorks) -> None:
+        """What the agent does: a line that is renewed on a terminal; in a pipe a line on stderr for each change."""
+        if sys.stdout.isatty():
+            self._line.show(works_words(self.agent, step))
+            return
+        words = works_words(self.agent, step, seconds=False)
+        is_said = step.state in WAITS or time.monotonic() - self._since >= QUIET_SECONDS
+        if is_said and words != self._warned:
+            self._warned = words
+            warn(words)
+
+    def _asked(self, asked: ActAsked) -> None:
+        """The act that waits. In a pipe nobody is asked: the command that decides is named."""
+        act = waiting_act_shown(asked)
+        self._line.clear()
+        self._waits = True
+        self._note(f"{self.agent} waits for your approval until {act.until:%F %H:%M:%S} UTC: {act.words}")
+        self._note(
+            f"  {act.why}" + ("" if self.prompt else f"; conch approve {act.id} or conch approve {act.id} --deny")
+        )
+
+    def _note(self, text: str) -> None:
+        """A line that is no part of an answer: stdout of a pipe has answers alone."""
+        if sys.stdout.isatty():
+            say(text)
+        else:
+            warn(text)
 
     def _grow(self, text: str) -> None:
         """Write what is new; an answer that begins otherwise than its draft is written anew."""
@@ -276,9 +369,9 @@ class _PrintedChat:
         say(f"  {why}")
 
 
-def works_words(agent: str, step: AgentWorks) -> str:
-    """What the agent does, or waits for, in a line."""
+def works_words(agent: str, step: AgentWorks, *, seconds: bool = True) -> str:
+    """What the agent does, or waits for, in a line; `seconds`: with those that its mind has been asked for."""
     if step.state in WAITS:
         return f"{agent} {WAITS[step.state]}"
     doing = {"think": "thinks", "decide": "decides", "act": "acts", "reflect": "reflects"}.get(step.phase, "works")
-    return f"{agent} {doing}" + (f", {step.seconds:.0f} s" if step.seconds >= 1 else "")
+    return f"{agent} {doing}" + (f", {step.seconds:.0f} s" if seconds and step.seconds >= 1 else "")

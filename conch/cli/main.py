@@ -34,6 +34,7 @@ COMMANDS = {
     "approve": ("conch.cli.approve:app", "Acts that wait for your approval: list, approve, deny."),
     "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
     "forget": ("conch.cli.forget:forget", "Remove a person's data from store, stream, memories and files."),
+    "tool": ("conch.cli.tool:app", "Tools of the agent: list, test."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop, accept, veto."),
     "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),

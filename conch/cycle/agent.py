@@ -410,10 +410,15 @@ class Agent:
         return goal_objection(self.memory, self._agent_context.settings.own_goals, goal, datetime.now(UTC))
 
     async def _decide_asked(self, number: int, message: tuple[str, str] | None, needs: dict[str, float]) -> None:
-        """Wait for a person's decision on the act; then store the intent, under the policy that decided it, and act.
+        """Wait for a person's decision on the act, and for room in the budget for one that is approved; then store the
+        intent, under the policy that decided it, and act.
         Raises StoppedError when told to stop meanwhile."""
         answer, asked = await self._approval.answer(), self.memory.asked
         assert asked is not None
+        if guard_of(answer) is None:
+            await self._patience.leave(lambda: self.memory)  # the limits may be lower than when the act was asked for
+            if self.control.stopping:
+                raise StoppedError
         await self._carry_out(number, reply_fields(asked), guard_of(answer), message, needs, policy=asked.policy)
 
     async def _carry_out(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, TypeVar
 
+from conch.cycle.approvals.answer import waiting_act
 from conch.cycle.budget.keeper import BudgetKeeper, CeilingError, words
 from conch.cycle.budget.ledger import Ceiling
 from conch.cycle.control import Control, StoppedError
@@ -122,8 +123,11 @@ class ModelRetry:
         return {"tokens": max(0.0, 1 - memory.tokens_in_hour(time.time()) / self._limit)}
 
     async def leave(self, memory: Callable[[], AgentMemory]) -> None:
-        """Wait while a person has paused the agent, or a limit of its budget has no room. Returns when told to stop."""
-        while not self._control.stopping:
+        """Wait while a person has paused the agent, or a limit of its budget has no room.
+
+        Returns when told to stop, and where an act waits for a person's approval: that wait uses nothing, and no other
+        one may hide it."""
+        while not self._control.stopping and waiting_act(memory()) is None:
             now = time.time()  # windows are measured by the wall clock: they go on while the agent is not running
             until = memory().until_below(self._limit, now) if self._limit is not None else now
             if until > now:

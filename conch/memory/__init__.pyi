@@ -1,5 +1,6 @@
 """What an agent remembers for months: short texts with their source acts, ranked by relevance, recency, importance."""
 
+from .consolidate import COMPARED as COMPARED
 from .consolidate import Consolidation as Consolidation
 from .default import default_embedder as default_embedder
 from .derive import REMEMBERED_KINDS as REMEMBERED_KINDS

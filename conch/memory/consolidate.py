@@ -49,15 +49,33 @@ class _Row:
     text: str
 
 
-def consolidated(database: sqlite3.Connection, index: WordIndex) -> Consolidation:
-    """Compare the next COMPARED new memories, within the caller's transaction."""
+def joined(first: Consolidation, then: Consolidation) -> Consolidation:
+    """What two consolidations did, one after the other, as one. A memory that others were merged into twice has one
+    entry, as of the second time; one that was merged into another itself has none. Pure."""
+    gone = {id for one in then.merged for id in one.merged}
+    again = {one.memory: one for one in then.merged}
+    merged = []
+    for one in first.merged:
+        if (later := again.pop(one.memory, None)) is not None:
+            merged.append(later.model_copy(update={"merged": one.merged + later.merged}))
+        elif one.memory not in gone:
+            merged.append(one)
+    return Consolidation(
+        first.looked_at + then.looked_at,
+        (*merged, *again.values()),
+        first.contradictions + then.contradictions,
+    )
+
+
+def consolidated(database: sqlite3.Connection, index: WordIndex, most: int) -> Consolidation:
+    """Compare the next new memories, `most` at most, within the caller's transaction."""
     holes = ", ".join("?" * len(COMPARED_KINDS))
     sql = (
         f"SELECT place, id, kind, text FROM memories WHERE place > ? AND kind IN ({holes}) "  # noqa: S608
         "ORDER BY place LIMIT ?"
     )
     start = figure(database, "consolidated")
-    news = [_Row(*row) for row in database.execute(sql, (start, *COMPARED_KINDS, COMPARED))]
+    news = [_Row(*row) for row in database.execute(sql, (start, *COMPARED_KINDS, most))]
     gone: dict[int, list[str]] = {}
     named: list[ContradictoryMemories] = []
     for row in news:

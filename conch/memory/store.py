@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from conch.memory.consolidate import Consolidation, consolidated
+from conch.memory.consolidate import COMPARED, Consolidation, consolidated, joined
 from conch.memory.file import MemoryFile
 from conch.memory.models import Memory, MemoryKind, RecalledMemory, StoredMemory
 from conch.memory.rows import WordIndex, figure, places_of, stored
@@ -145,8 +145,24 @@ class LongTermMemory:
 
         return self._file.used(read)
 
-    def consolidate(self, cycle: int | None = None) -> Consolidation:
-        """Compare some new memories with older ones: merge duplicates, name contradictions; bounded work.
+    def compare(self, most: int) -> int:
+        """Compare new memories with older ones ahead of the next consolidation, which reports them with its own: `most`
+        at most, and COMPARED between two consolidations. Returns how many were compared."""
+        if not self._exists:
+            return 0
+
+        def write(database: sqlite3.Connection) -> int:
+            before = _gathered(database)
+            found = consolidated(database, self._index, max(0, min(most, COMPARED - before.looked_at)))
+            if found.looked_at:
+                _put(database, "gathered", _packed(None, joined(before, found)))
+            return found.looked_at
+
+        return self._file.written(write)
+
+    def consolidate(self, cycle: int | None = None, most: int = COMPARED) -> Consolidation:
+        """Compare new memories with older ones: merge duplicates, name contradictions. Bounded work: `most` memories,
+        and no more than COMPARED with those that `compare` has compared; what both did is returned.
 
         A second call for the same cycle returns what the first one did, and does nothing: a crash between its
         transaction and the event that reports it loses no report. None: of no cycle.
@@ -156,11 +172,14 @@ class LongTermMemory:
 
         def write(database: sqlite3.Connection) -> Consolidation:
             row = database.execute("SELECT value FROM state WHERE key = 'last'").fetchone()
-            if cycle is not None and row is not None and (before := json.loads(row[0]))["cycle"] == cycle:
-                return _parsed(before)
-            found = consolidated(database, self._index)
+            if cycle is not None and row is not None and (last := json.loads(row[0]))["cycle"] == cycle:
+                return _parsed(last)
+            before = _gathered(database)
+            own = consolidated(database, self._index, max(0, min(most, COMPARED - before.looked_at)))
+            found = joined(before, own)
+            database.execute("DELETE FROM state WHERE key = 'gathered'")
             if cycle is not None:
-                database.execute("INSERT OR REPLACE INTO state VALUES ('last', ?)", (_packed(cycle, found),))
+                _put(database, "last", _packed(cycle, found))
             return found
 
         return self._file.written(write)
@@ -199,7 +218,17 @@ def _in_order(database: sqlite3.Connection, places: Sequence[int]) -> tuple[Stor
     return tuple(found[place] for place in places)
 
 
-def _packed(cycle: int, found: Consolidation) -> str:
+def _gathered(database: sqlite3.Connection) -> Consolidation:
+    """What was compared since the last consolidation."""
+    row = database.execute("SELECT value FROM state WHERE key = 'gathered'").fetchone()
+    return Consolidation() if row is None else _parsed(json.loads(row[0]))
+
+
+def _put(database: sqlite3.Connection, key: str, value: str) -> None:
+    database.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
+
+
+def _packed(cycle: int | None, found: Consolidation) -> str:
     return json.dumps(
         {
             "cycle": cycle,

@@ -12,6 +12,8 @@ from .chat import AnswerDraft as AnswerDraft
 from .chat import AnswerGiven as AnswerGiven
 from .chat import AnswerMarked as AnswerMarked
 from .chat import AnswerRewarded as AnswerRewarded
+from .chat import ApprovalAsked as ApprovalAsked
+from .chat import ApprovalSettled as ApprovalSettled
 from .chat import ChatSession as ChatSession
 from .chat import ChatStep as ChatStep
 from .chat import MessageTaken as MessageTaken

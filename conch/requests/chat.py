@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from conch.bus import decoded
 from conch.errors import BusError, BusUnreachableError, ConchError
 from conch.requests.ask import ask
-from conch.tasks import OwnedTasks
+from conch.tasks import OwnedTasks, concurrently
 from conch_schemas import (
+    ActApproved,
+    ActAsked,
+    ActDenied,
     ActionTaken,
     ContractViolationError,
     Event,
@@ -35,7 +38,7 @@ DRAFT_SECONDS = 1.0
 SCORED_SECONDS = 5.0
 """Longest wait for the reward and the mark of an answer, in seconds: a judge may take longer."""
 
-_FOLLOWED = (ActionTaken, MessageSent, ExperienceRecorded, MarkWitnessed)
+_FOLLOWED = (ActionTaken, MessageSent, ExperienceRecorded, MarkWitnessed, ActAsked, ActApproved, ActDenied)
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,21 @@ class ToolUsed:
 
 
 @dataclass(frozen=True)
+class ApprovalAsked:
+    """An act of the agent waits for a person's approval; the answer comes after the decision."""
+
+    asked: ActAsked
+
+
+@dataclass(frozen=True)
+class ApprovalSettled:
+    """The act that waited was decided on, by this person, by another one, or by its time-out."""
+
+    asked: ActAsked
+    decision: ActApproved | ActDenied
+
+
+@dataclass(frozen=True)
 class AnswerGiven:
     """The answer."""
 
@@ -92,7 +110,20 @@ class AnswerMarked:
     mark: Mark
 
 
-ChatStep = MessageTaken | AgentWorks | AnswerDraft | ToolUsed | AnswerGiven | AnswerRewarded | AnswerMarked
+ChatStep = (
+    MessageTaken
+    | AgentWorks
+    | AnswerDraft
+    | ToolUsed
+    | ApprovalAsked
+    | ApprovalSettled
+    | AnswerGiven
+    | AnswerRewarded
+    | AnswerMarked
+)
+
+_UNDERWAY = (ToolUsed, ApprovalAsked, ApprovalSettled)
+"""Steps that are given as they come, before the answer."""
 
 
 class ChatSession:
@@ -134,7 +165,9 @@ class ChatSession:
         return end
 
     async def _followed(self, message: str, after: int) -> AsyncGenerator[ChatStep, None]:
-        turn = _Turn(message)
+        turn = _Turn(message, asked=await self._asked_before(after))
+        if turn.asked is not None:
+            yield ApprovalAsked(turn.asked)
         filters = [subject_filter(kind, self._agent) for kind in _FOLLOWED]
         async with self._bus.follow(filters, after=after) as reader, OwnedTasks() as tasks:
             getting = tasks.start(reader.get(), name="conch.chat")
@@ -148,6 +181,16 @@ class ChatSession:
                 elif turn.answer is None:
                     for step in await self._looked(message):
                         yield step
+
+    async def _asked_before(self, after: int) -> ActAsked | None:
+        """The act that was asked for up to this sequence and has no decision yet; None: there is none."""
+        kinds = (ActAsked, ActApproved, ActDenied)
+        found = await concurrently(self._bus.last, [subject_filter(kind, self._agent) for kind in kinds])
+        asked, *decisions = [None if one is None else _event(one) for one in found]
+        if found[0] is None or found[0].seq > after or not isinstance(asked, ActAsked):
+            return None
+        settled = {decision.action_id for decision in decisions if decision is not None}
+        return None if asked.action_id in settled else asked
 
     async def _looked(self, message: str) -> Sequence[ChatStep]:
         """What the agent does now. Raises BusUnreachableError when its run has ended."""
@@ -167,6 +210,8 @@ class _Turn:
     """What has come of one message."""
 
     message: str
+    asked: ActAsked | None = None
+    """The act that waits for an approval."""
     act: ActionTaken | None = None
     answer: MessageSent | None = None
     early: list[ChatStep] = field(default_factory=list)
@@ -186,7 +231,7 @@ class _Turn:
             step = self._step(event)
             if isinstance(step, AnswerGiven):
                 steps += [step, *self.early]
-            elif step is not None and (self.answer is not None or isinstance(step, ToolUsed)):
+            elif step is not None and (self.answer is not None or isinstance(step, _UNDERWAY)):
                 steps.append(step)
             elif step is not None:
                 self.early.append(step)
@@ -201,9 +246,24 @@ class _Turn:
         elif isinstance(event, MessageSent) and event.answers == self.message and self.answer is None:
             self.answer, self.until = event, asyncio.get_running_loop().time() + SCORED_SECONDS
             return AnswerGiven(event)
+        elif isinstance(event, ActAsked) and self.answer is None:
+            self.asked = event
+            return ApprovalAsked(event)
+        elif isinstance(event, ActApproved | ActDenied):
+            return self._settled(event)
         elif self.act is not None and event.action_id == self.act.action_id:
             return self._judged(event)
         return None
+
+    def _settled(self, decision: ActApproved | ActDenied) -> ApprovalSettled | None:
+        """The decision that counts: the first one, and no approval of after the act's time."""
+        asked = self.asked
+        if asked is None or decision.action_id != asked.action_id:
+            return None
+        if isinstance(decision, ActApproved) and decision.time > asked.until:
+            return None
+        self.asked = None
+        return ApprovalSettled(asked, decision)
 
     def _judged(self, event: Event) -> ChatStep | None:
         if isinstance(event, ExperienceRecorded):

@@ -3,6 +3,7 @@
 from .builtin import BUILTIN_TOOLS as BUILTIN_TOOLS
 from .checks import CheckResult as CheckResult
 from .checks import run_check as run_check
+from .declare import BUILT_IN as BUILT_IN
 from .declare import Tool as Tool
 from .declare import ToolContext as ToolContext
 from .declare import ToolResult as ToolResult
@@ -22,6 +23,7 @@ from .mcp.server import open_servers as open_servers
 from .notes import Notes as Notes
 from .own.host import ToolFile as ToolFile
 from .own.host import open_files as open_files
+from .own.opened import opened_tools as opened_tools
 from .policy import ALLOWED as ALLOWED
 from .policy import Ruling as Ruling
 from .policy import ToolPolicy as ToolPolicy
@@ -30,6 +32,7 @@ from .proposals.goal import GOAL_TOOL as GOAL_TOOL
 from .proposals.goal import goal_of_call as goal_of_call
 from .proposals.goal import implied_act as implied_act
 from .toolbox import Toolbox as Toolbox
+from .toolbox import name_taken as name_taken
 from .web.fetch import http_tools as http_tools
 from .workspace import MissingError as MissingError
 from .workspace import Workspace as Workspace

@@ -57,6 +57,8 @@ class ToolResult:
     """Id of the goal that it proposed."""
 
 
+BUILT_IN = "built in"
+"""Origin of a tool that comes with Conch."""
 ToolFunction = Callable[..., str | ToolResult | Awaitable[str | ToolResult]]
 
 
@@ -71,6 +73,8 @@ class Tool:
     wants_context: bool
     timeout: float | None = None
     """Seconds that one call may take; None: `tools.timeout`."""
+    origin: str = BUILT_IN
+    """`built in`, `file PATH`, `MCP server NAME` or `entry point conch.tools:NAME`."""
 
 
 @overload

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -82,7 +82,7 @@ def load_tools(points: Sequence[str]) -> tuple[Tool, ...]:
     found: list[Tool] = []
     for point in (one for one in _points() if one.name in points):
         try:
-            found += _tools_of(point)
+            found += [replace(tool, origin=f"entry point {TOOL_GROUP}:{point.name}") for tool in _tools_of(point)]
         except Exception as error:
             log.warning("tool.set_aside", origin=f"{TOOL_GROUP}:{point.name}", why=error_words(error, None))
     return tuple(found)

@@ -62,6 +62,19 @@ class ToolPolicy:
                 return ALLOWED if rule.do == "allow" else Ruling(rule.do, _sentence(rule, number, action))
         return ALLOWED
 
+    def about(self, tool: str) -> str:
+        """What the rules say of the calls of a tool, in their order, up to the first that decides on all the rest:
+        `deny in secrets, ask push, allow`."""
+        told = []
+        for rule in self._rules:
+            if not _names(rule, tool):
+                continue
+            of = f" {rule.operation}" if rule.operation not in (None, "*") else ""
+            told.append(f"{rule.do}{of}" + (f" in {rule.path}" if rule.path is not None else ""))
+            if told[-1] == rule.do:
+                return ", ".join(told)
+        return ", ".join([*told, "allow"])
+
     def _fits(self, rule: PolicyRule, action: Action) -> bool:
         if not _names(rule, action.tool or ""):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -13,7 +13,7 @@ from conch.actions import Registry
 from conch.config import Masker
 from conch.errors import ConchError, ContractError
 from conch.text import cut, safe_text
-from conch.tools.declare import Tool, ToolContext, ToolResult
+from conch.tools.declare import BUILT_IN, Tool, ToolContext, ToolResult
 from conch.tools.workspace import OutsideError
 from conch_schemas import Action, Outcome
 
@@ -30,17 +30,25 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool], masker: Masker = Masker()) -> None:  # noqa: B008 - it does not change
         """`masker`: of what the tools tell, before it is cut."""
         self._masker = masker
-        listed = tuple(tools)
-        self._tools = {tool.spec.name: tool for tool in listed}
-        self.registry = Registry(tool.spec for tool in listed)
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            self._take(tool)
+        self.registry = Registry(tool.spec for tool in self._tools.values())
         """Signatures of the tools for the parser, the prompt and the constraints."""
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
 
     def add(self, tool: Tool) -> None:
         """One tool more. Raises ContractError where there is one of its name, or its name or effects cannot be; call it
         before an agent is made with this toolbox."""
-        if tool.spec.name in self._tools:
-            raise ContractError(f"there are two tools {tool.spec.name}: give one of them another name")
-        self.registry = Registry((*self.registry, tool.spec))
+        registry = self.registry if tool.spec.name in self._tools else Registry((*self.registry, tool.spec))
+        self._take(tool)
+        self.registry = registry
+
+    def _take(self, tool: Tool) -> None:
+        if (there := self._tools.get(tool.spec.name)) is not None:
+            raise name_taken(tool.spec.name, there.origin, tool.origin)
         self._tools[tool.spec.name] = tool
 
     async def run(self, action: Action, context: ToolContext) -> Outcome:
@@ -81,6 +89,22 @@ class Toolbox:
             if scope.expired():
                 return ToolResult(status="timeout", error=f"{action.tool} took longer than {limit:g} seconds")
             return ToolResult(status="error", error=f"{action.tool} failed: {type(error).__name__}: {error}")
+
+
+def name_taken(name: str, one: str, other: str) -> ContractError:
+    """The error of two tools of one name: where each comes from, and what to do about the one that is the user's."""
+    sources = " and ".join(
+        "one that comes with Conch" if each == BUILT_IN else f"one of the {each}" for each in (one, other)
+    )
+    theirs = one if other == BUILT_IN else other
+    if theirs.startswith("MCP server "):
+        of = theirs.removeprefix("MCP server ")
+        mend = f"give the server another name, or leave the tool out of tools.mcp.{of}.tools"
+    elif theirs.startswith("entry point "):
+        mend = "uninstall the package that registers it"
+    else:
+        mend = "give the function another name"
+    return ContractError(f"there are two tools {name}, {sources}: {mend}")
 
 
 async def _call(tool: Tool, args: Mapping[str, JsonValue], context: ToolContext) -> ToolResult:

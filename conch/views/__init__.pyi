@@ -7,6 +7,7 @@ from .approvals import Approvals as Approvals
 from .approvals import Decided as Decided
 from .approvals import WaitingAct as WaitingAct
 from .approvals import approvals_shown as approvals_shown
+from .approvals import waiting_act_shown as waiting_act_shown
 from .base import View as View
 from .beside import CycleDiff as CycleDiff
 from .beside import CycleReplay as CycleReplay
@@ -17,6 +18,7 @@ from .bus import survey as survey
 from .chat import ChatLine as ChatLine
 from .chat import RatingShown as RatingShown
 from .chat import chat_line as chat_line
+from .chat import decision_word as decision_word
 from .chat import rating_shown as rating_shown
 from .checks import UNSEEN as UNSEEN
 from .checks import DoctorFinding as DoctorFinding
@@ -111,7 +113,10 @@ from .needs import NeedRow as NeedRow
 from .needs import Needs as Needs
 from .needs import changes_shown as changes_shown
 from .needs import needs_shown as needs_shown
+from .own_tools import ToolCalled as ToolCalled
+from .own_tools import tool_called as tool_called
 from .own_tools import tool_findings as tool_findings
+from .own_tools import tools_shown as tools_shown
 from .principles import compliance as compliance
 from .principles import principles as principles
 from .principles import sealed_principles as sealed_principles

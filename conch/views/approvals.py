@@ -57,10 +57,11 @@ class Decided(View):
 
 def approvals_shown(acts: Sequence[ActAsked]) -> Approvals:
     """Each act with its call and the rule that asks."""
-    return Approvals(acts=tuple(_row(asked) for asked in acts))
+    return Approvals(acts=tuple(waiting_act_shown(asked) for asked in acts))
 
 
-def _row(asked: ActAsked) -> WaitingAct:
+def waiting_act_shown(asked: ActAsked) -> WaitingAct:
+    """One act with its call and the rule that asks."""
     assert asked.cycle is not None  # it is of an act
     return WaitingAct(
         id=str(asked.action_id)[:ID_SHOWN],

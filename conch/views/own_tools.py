@@ -1,17 +1,21 @@
-"""The tools that the settings add, as `conch doctor` shows them: files, MCP servers, and the policy over all tools."""
+"""The tools of a run's agents, for `conch doctor`, `conch tool list` and `conch tool test`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from conch.config import Settings, to_install
-from conch.errors import ConchError, ConfigError, ContractError
-from conch.tools import BUILTIN_TOOLS, Toolbox, ToolFile, installed_tools, open_files, unknown_tools
+from pydantic import Field, JsonValue
+
+from conch.config import Settings, ToolSettings
+from conch.errors import ConchError
+from conch.text import safe_text
+from conch.tools import BUILT_IN, installed_tools, name_taken, opened_tools, unknown_tools
+from conch.views.base import View
 from conch.views.checks import DoctorFinding
+from conch_schemas import Action, Effect, Outcome
 
 if TYPE_CHECKING:
-    from conch.tools import McpServer, Tool
+    from conch.tools import Toolbox, ToolPolicy
 
 
 async def tool_findings(settings: Settings) -> list[DoctorFinding]:
@@ -20,36 +24,94 @@ async def tool_findings(settings: Settings) -> list[DoctorFinding]:
     of = settings.tools
     if not (of.files or of.mcp or of.policy):
         return []
-    files = [ToolFile(file, of) for file in of.files]
-    servers: Sequence[McpServer] = ()
     told: list[str] = []
-    toolbox = Toolbox(BUILTIN_TOOLS)
-    registered = [tool.name for tool in installed_tools().tools]
+    registered = {tool.name: tool.origin for tool in installed_tools().tools}
     try:
-        own = await open_files(files)
-        servers, served = await _of_servers(settings, told)
-        for tool in (*own, *served):
-            toolbox.add(tool)
-            if tool.spec.name in registered:
-                raise ContractError(f"there are two tools {tool.spec.name}: give one of them another name")
+        async with opened_tools(settings, told.append) as toolbox:
+            for tool in toolbox:
+                if tool.spec.name in registered:
+                    raise name_taken(tool.spec.name, tool.origin, f"entry point {registered[tool.spec.name]}")
+            own = sum(tool.origin != BUILT_IN for tool in toolbox)
     except ConchError as error:
         return [DoctorFinding("tools", "problem", str(error), "a run is refused until that is mended")]
-    finally:
-        for file in files:
-            await file.close()
-        for server in servers:
-            await server.close()
     told += unknown_tools(of.policy, [*toolbox.registry.names, *registered])
     if told:
         return [DoctorFinding("tools", "warning", why, "a run begins all the same: mend conch.yaml") for why in told]
-    return [DoctorFinding("tools", "ok", f"{len(own) + len(served)} of your own, {len(of.policy)} rules of the policy")]
+    return [DoctorFinding("tools", "ok", f"{own} of your own, {len(of.policy)} rules of the policy")]
 
 
-async def _of_servers(settings: Settings, told: list[str]) -> tuple[Sequence[McpServer], list[Tool]]:
-    if not settings.tools.mcp:
-        return (), []
-    try:
-        from conch.tools import open_servers
-    except ImportError:
-        raise ConfigError(f"tools.mcp needs the extra mcp: {to_install('mcp')}") from None
-    return await open_servers(settings.tools.mcp, told.append)
+class ToolRow(View):
+    """A tool that the agent has."""
+
+    name: str
+    source: str
+    """`built in`, `file PATH`, `MCP server NAME` or `entry point conch.tools:NAME`."""
+    effects: Effect | dict[str, Effect]
+    """What a call may change; by operation where they differ. An operation that is not named is not declared."""
+    policy: str
+    """What `tools.policy` says of its calls, rule by rule."""
+    timeout: float
+    """Seconds that a call may take."""
+
+    @property
+    def effect_words(self) -> str:
+        """The effects in a few words."""
+        if isinstance(self.effects, str):
+            return self.effects
+        found: dict[str, list[str]] = {}
+        for operation, effect in self.effects.items():
+            found.setdefault(effect, []).append(operation)
+        return "; ".join(f"{effect}: {' '.join(names)}" for effect, names in found.items()) or "not declared"
+
+
+class Tools(View):
+    """The tools, as `conch tool list --json` prints them."""
+
+    schema_: Literal["conch.v1.tools"] = Field(default="conch.v1.tools", alias="schema")
+    tools: tuple[ToolRow, ...]
+
+
+class ToolCalled(View):
+    """A call of a tool, as `conch tool test --json` prints it."""
+
+    schema_: Literal["conch.v1.tool_called"] = Field(default="conch.v1.tool_called", alias="schema")
+    tool: str
+    args: dict[str, JsonValue]
+    outcome: Literal["success", "error", "timeout", "blocked", "unknown", "none"]
+    output: str
+    """Cut as an event holds it."""
+    error: str | None
+    exit_code: int | None
+    effect: Effect | None
+    """What the call may change, as declared; None: nothing is declared."""
+    ms: float
+
+
+def tools_shown(toolbox: Toolbox, policy: ToolPolicy, settings: ToolSettings) -> Tools:
+    """The document of these tools."""
+    return Tools(
+        tools=tuple(
+            ToolRow(
+                name=tool.spec.name,
+                source=safe_text(tool.origin, one_line=True),
+                effects=tool.spec.effects if isinstance(tool.spec.effects, str) else dict(tool.spec.effects),
+                policy=policy.about(tool.spec.name),
+                timeout=tool.timeout or settings.timeout,
+            )
+            for tool in toolbox
+        )
+    )
+
+
+def tool_called(action: Action, outcome: Outcome, effect: Effect | None) -> ToolCalled:
+    """The document of this call."""
+    return ToolCalled(
+        tool=action.tool or "",
+        args=action.args,
+        outcome=outcome.status,
+        output=outcome.output.text,
+        error=outcome.error,
+        exit_code=outcome.exit_code,
+        effect=effect,
+        ms=round(outcome.ms, 3),
+    )

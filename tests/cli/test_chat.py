@@ -189,6 +189,24 @@ def test_an_act_that_answered_nobody_is_not_rated(act: MakeAct) -> None:
         rated(act(), "satisfied", "")
 
 
+async def test_a_pipe_says_on_stderr_what_is_waited_for(
+    common: CommonOptions, in_progress: InProgress, typed: Write, publish: Publish, act: MakeAct,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """In the terminal's words, once for each change; stdout has the answer alone."""
+    monkeypatch.setattr("conch.cli.chat.QUIET_SECONDS", 0.0)
+    typed("hello\n")
+    async with in_progress() as bus:
+        agent = TalkingAgent(bus, publish, act, "low tide")
+        agent.drafts = ["", "", ""]
+        async with bus.serve("conch.ctl.echo.*", agent.answer):
+            await chat(session="s1", common=common)
+
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "low tide"
+    assert err.splitlines() == ["echo decides"]
+
+
 @pytest.mark.parametrize(
     ("state", "words"), [("paused", "conch resume"), ("approval", "conch approve list"), ("budget", "conch status")]
 )

@@ -131,7 +131,8 @@ def test_tools_that_a_run_could_not_use_are_a_problem(tmp_path: Path) -> None:
 
     assert gone[0] == twice[0] == 1
     assert f"the tools of {tmp_path / 'gone.py'} cannot be read: No such file or directory (tools.files)" in gone[1]
-    assert "there are two tools shell" in twice[1]
+    told = f"there are two tools shell, one that comes with Conch and one of the file {tmp_path / 'own.py'}: give the "
+    assert told + "function another name" in twice[1]
 
 
 def test_a_rule_of_the_policy_about_no_tool_is_a_warning(tmp_path: Path) -> None:

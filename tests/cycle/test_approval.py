@@ -271,6 +271,31 @@ async def test_a_stop_ends_the_wait_at_once(life: Life, start: Start, until: Unt
     assert len(life.facts(ActAsked)) == 1
 
 
+async def test_a_lower_budget_does_not_hide_the_act_that_waits(
+    life: Life, start: Start, until: Until, launched: Counter[str]
+) -> None:
+    """The next run waits for the person first. The approved act waits for room, and is done once there is some."""
+    life.configured(budget={"acts_per_hour": 5})
+    running = await start(2)
+    await running.ask("approve", {"act": await asked(running, until)})
+    await until(lambda: len(life.facts(ActAsked)) == 2)
+    await running.ask("stop")
+    await running.task
+    life.configured(budget={"acts_per_hour": 1})
+
+    again = await start(2)
+    act = await asked(again, until)
+    await again.ask("approve", {"act": act})
+    await until(lambda: again.agent.control.state == "budget")
+    before = dict(launched)
+    await again.ask("resume", {"budget": {"acts_per_hour": 2}})
+    await again.task
+
+    assert before == {"kite 0": 1}
+    assert launched == {"kite 0": 1, "kite 1": 1}
+    assert len(life.facts(ActAsked)) == 2
+
+
 async def test_a_reply_that_waited_answers_the_message_it_was_meant_for(life: Life, start: Start, until: Until) -> None:
     """A message that came during the wait is not answered by it, also after a restart."""
     life.configured(tools={"policy": [{"tool": "reply", "do": "ask"}], "approval_timeout": LONG})

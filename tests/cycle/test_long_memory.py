@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from conch.bus import MemoryBus
+from conch.config import MemorySettings
 from conch.cycle.prompts.build import PromptLimits, deciding, reflecting, thinking
 from conch.cycle.prompts.recalled import TITLE
 from conch.cycle.state.remembered import MOST_PENDING, MemoryKeeper, cue_of
@@ -216,6 +217,26 @@ async def test_two_notes_that_contradict_each_other_are_named_as_the_agent_refle
     assert len(said.merged[0].sources) == 2
     over = [event for event in remembering.facts() if event.cycle == said.cycle]
     assert isinstance(over[-1], CycleReflected)
+
+
+def test_comparisons_are_shared_out_over_the_cycles(tmp_path: Path) -> None:
+    """One in each of 64 cycles, so that none takes long; the last cycle reports them all."""
+    rock = ["barnacles", "live", "on", "the", "wet", "rock", "of", "the", "harbour"]
+    keeper = MemoryKeeper(LongTermMemory(tmp_path / "memory.db"), MemorySettings(consolidate_every=64))
+    for number in range(6):
+        keeper.hear(noted(number, " ".join([*rock[number:], *rock[:number]])))
+    keeper.flush()
+    left, reader = list[int](), LongTermMemory(tmp_path / "memory.db")
+    for cycle in range(63):
+        assert keeper.consolidate(cycle) is None
+        left.append(len(reader))
+    said = keeper.consolidate(63)
+    keeper.close()
+    reader.close()
+
+    assert left[:7] == [6, 5, 4, 3, 2, 1, 1]
+    assert said is not None
+    assert (said.looked_at, len(said.merged), len(said.merged[0].merged)) == (6, 1, 5)
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -15,8 +15,12 @@ from ag_ui.core import RunAgentInput, UserMessage
 from playwright.async_api import Page, expect
 from pydantic import TypeAdapter
 
+from conch.cycle.approvals.answer import answer_to
+from conch.cycle.state.memory import AgentMemory
 from conch.text import cut
 from conch_schemas import (
+    ActApproved,
+    ActDenied,
     Action,
     ActionTaken,
     AnsweredMessage,
@@ -31,6 +35,7 @@ from conch_schemas import (
     subject_filter,
 )
 from conch_services.dashboard.api.chat import MOST_TURNS
+from tests.approving import asking as asking_act
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
 from tests.dashboard.document import parsed
 from tests.dashboard.life import HOSTILE
@@ -47,6 +52,8 @@ class TalkingAgent:
         self.drafts: list[str] = []
         """What its mind has said, one for each look; then the answer comes."""
         self.silent = False
+        self.decides: ActApproved | ActDenied | None = None
+        """The decision on the act that waits, published at the next look."""
 
     async def respond(self, subject: str, data: bytes) -> bytes:
         verb, body = subject.rsplit(".", 1)[-1], json.loads(data)
@@ -58,6 +65,9 @@ class TalkingAgent:
         if self.silent:
             return json.dumps({"error": "I go"}).encode()
         text = self.drafts.pop(0) if self.drafts else ""
+        if self.decides is not None:
+            await self.dashboard.live([self.decides], record=False)
+            self.decides = None
         if not self.drafts:
             await self._answers(self.told[message])
         found = {"state": "running", "message": message, "phase": "decide", "seconds": 1.0, "text": text}
@@ -248,6 +258,43 @@ async def test_a_person_rates_an_answer(dashboard: Dashboard) -> None:
         ("satisfied", "well said"), ("corrected", "It is high.")
     ]  # fmt: skip
     assert [(one.cycle, one.scores[0].value) for one in approvals] == [(cycle, 1.0)]
+
+
+async def test_an_act_that_waits_is_an_event_of_the_turn(dashboard: Dashboard) -> None:
+    """One that waits from before the message, too; its decision is the next event, then the answer comes."""
+    thought, asked = asking_act("echo", dashboard.life.uid, CYCLES + 1, command=HOSTILE)
+    await dashboard.live([thought, asked], record=False)
+    async with talking(dashboard) as agent:
+        agent.decides = answer_to(AgentMemory(asked=asked), "echo", str(asked.action_id), "deny", "no", asked.time)
+        agent.drafts = ["The"]
+        found = await events(dashboard, asking("Launch it?"))
+
+    names = [event["name"] for event in found if event["type"] == "CUSTOM"]
+    custom = {event["name"]: event["value"] for event in found if event["type"] == "CUSTOM"}
+    short = str(asked.action_id)[:8]
+    assert names.index("conch.approval") < names.index("conch.decided") < names.index("conch.answer")
+    assert (custom["conch.approval"]["id"], custom["conch.approval"]["why"]) == (short, asked.why)
+    assert "\x1b" not in custom["conch.approval"]["words"]
+    assert custom["conch.decided"] | {"words": ""} == {
+        "id": short, "words": "", "decision": "denied", "by": "user", "why": "no"
+    }  # fmt: skip
+
+
+async def test_the_act_is_decided_on_in_the_conversation(dashboard: Dashboard, tab: Page) -> None:
+    """The question stands below what was said, with its buttons; a decision on another page is told in the sentence."""
+    await tab.goto("./chat?session=t1")
+    await expect(tab.locator("#approval")).to_be_hidden()
+    thought, asked = asking_act("echo", dashboard.life.uid, CYCLES + 1, command=HOSTILE)
+    await dashboard.live([thought, asked], record=False)
+    await expect(tab.locator("#approval code")).to_contain_text("<script>alert(1)</script>")
+
+    await tab.locator("#approval [name=reason]").fill("not now")
+    await tab.locator("#approval").get_by_role("button", name="Deny").click()
+
+    await expect(tab.locator("#said")).to_have_text("The act is denied.")
+    await expect(tab.locator("#approval")).to_be_hidden()
+    [fact] = [decode(one.data) async for one in dashboard.bus.read([subject_filter(ActDenied)])]
+    assert (fact.action_id, fact.why) == (asked.action_id, "not now")
 
 
 async def test_the_page_shows_conversations_with_what_they_earned(dashboard: Dashboard) -> None:

@@ -208,6 +208,36 @@ def test_one_consolidation_compares_64_memories_at_most(store: LongTermMemory, m
     assert [store.consolidate().looked_at for _ in range(3)] == [64, 36, 0]
 
 
+def test_what_was_compared_ahead_is_reported_by_the_consolidation(
+    store: LongTermMemory, memory: MakeMemory, file: Path
+) -> None:
+    """Also where the process ended between the two; a memory that others were merged into twice is named once."""
+    rock = ["Barnacles live on the wet rock", "On the wet rock live barnacles", "Live barnacles on the wet rock"]
+    store.add(memory(text, number=number) for number, text in enumerate(rock))
+    ahead = [store.compare(2), store.compare(0)]
+    store.close()
+    again = LongTermMemory(file)
+
+    found = again.consolidate(9, 1)
+
+    assert ahead == [2, 0]
+    assert found.looked_at == 3
+    (merged,) = found.merged
+    assert (len(merged.merged), len(merged.sources)) == (2, 3)
+    assert again.consolidate(9) == found
+    assert not again.consolidate(10).has_changed
+    again.close()
+
+
+def test_no_more_is_compared_ahead_than_one_consolidation_compares(store: LongTermMemory, memory: MakeMemory) -> None:
+    """64 together; the others wait for the next one."""
+    store.add([memory(f"word{number} stands alone here", number=number) for number in range(100)])
+
+    assert [store.compare(60), store.compare(60), store.compare(60)] == [60, 4, 0]
+    assert store.consolidate(1, 10).looked_at == 64
+    assert store.consolidate(2, 10).looked_at == 10
+
+
 KILLED = """
 import os, sys
 from pathlib import Path

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from math import ceil
 from typing import Final
 
 from conch.config import MemorySettings
 from conch.errors import StoreError
 from conch.log import get_logger
-from conch.memory import REMEMBERED_KINDS, Consolidation, LongTermMemory, Memory, RecalledMemory, memories_of
+from conch.memory import COMPARED, REMEMBERED_KINDS, Consolidation, LongTermMemory, Memory, RecalledMemory, memories_of
 from conch.minds import RecentOutcome, Situation
 from conch_schemas import Event
 
@@ -37,6 +38,8 @@ class MemoryKeeper:
         self._pending: deque[Memory] = deque(maxlen=MOST_PENDING)
         self._recalled: tuple[int, tuple[RecalledMemory, ...]] = (-1, ())
         self._failed = False
+        self._is_compared = False
+        """Whether every memory in the file was compared with the older ones."""
 
     def hear(self, event: Event) -> None:
         """Take the memories of an event."""
@@ -55,7 +58,7 @@ class MemoryKeeper:
             self._report(error)
         else:
             self._pending.clear()
-            self._failed = False
+            self._failed = self._is_compared = False
 
     def recall(self, situation: Situation) -> tuple[RecalledMemory, ...]:
         """The memories that fit the situation, the same ones for each question of a cycle.
@@ -70,17 +73,29 @@ class MemoryKeeper:
         return self._recalled[1]
 
     def consolidate(self, cycle: int) -> Consolidation | None:
-        """What the consolidation of this cycle did; None: none is due, or it had nothing to do."""
-        every = self._settings.consolidate_every
-        if not every or (cycle + 1) % every:
+        """What the consolidation of this cycle did; None: none is due, or it had nothing to do.
+
+        The comparisons are shared out evenly over the cycles from one consolidation to the next: one takes some
+        milliseconds, and all at once would hold up every agent of the process.
+        """
+        if not (every := self._settings.consolidate_every):
             return None
-        self.flush()
+        share = ceil(COMPARED / every)
         try:
-            found = self._store.consolidate(cycle)
+            if (cycle + 1) % every:
+                self._compare(share)
+                return None
+            self.flush()
+            found = self._store.consolidate(cycle, share)
         except StoreError as error:
             self._report(error)
             return None
         return found if found.has_changed else None
+
+    def _compare(self, share: int) -> None:
+        """Compare memories ahead of the consolidation. Raises StoreError."""
+        if not self._is_compared and not self._failed:
+            self._is_compared = self._store.compare(share) < share
 
     def close(self) -> None:
         """Write what is left and close the file. A second call does nothing."""

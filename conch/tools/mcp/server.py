@@ -195,7 +195,7 @@ class McpServer:
         async def call(**args: JsonValue) -> ToolResult:
             return await self._call(spec.name, name, args, limit, most)
 
-        return Tool(spec, call, wants_context=False, timeout=limit)
+        return Tool(spec, call, wants_context=False, timeout=limit, origin=f"MCP server {self._name}")
 
     async def _call(self, name: str, theirs: str, args: dict[str, JsonValue], limit: float, most: int) -> ToolResult:
         if how := self._differ.get(name):

@@ -64,7 +64,7 @@ class ToolFile:
             return await self._call(name, args)
 
         spec = next(one for one in loaded.tools if one.name == name)
-        return Tool(spec, call, wants_context=False)
+        return Tool(spec, call, wants_context=False, origin=f"file {self._file}")
 
     async def _call(self, name: str, args: dict[str, JsonValue]) -> ToolResult:
         """The result of a call. Cancelled, the process is ended; the next call has a new one."""

@@ -1,6 +1,7 @@
 """The pages of the dashboard, one module each: its queries to the history, and its template."""
 
 from conch_services.dashboard.pages import (
+    approval,
     bus,
     chat,
     cycle,
@@ -17,6 +18,7 @@ from conch_services.dashboard.pages import (
 
 ROUTES = [
     *overview.ROUTES,
+    *approval.ROUTES,
     *bus.ROUTES,
     *chat.ROUTES,
     *cycle.ROUTES,

@@ -15,6 +15,7 @@ from conch.experience import ExperienceReader
 from conch_schemas import SESSION_PATTERN, AnswerRated, MessageReceived, MessageSent
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.stream.conversation import LastFacts, last_facts
 from conch_services.dashboard.stream.sessions import SessionTurn, sessions_in
 from conch_services.dashboard.world import DashboardContext
@@ -56,6 +57,7 @@ async def chat(request: Request) -> Response:
             "session": session,
             "turns": list(zip(turns, judged.found or [JudgedAnswer()] * len(turns), strict=True)),
             "why": found.why,
+            "approvals": await approvals_of(world, agent),
             "after": world.hub.last,
         },
     )

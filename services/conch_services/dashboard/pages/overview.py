@@ -12,13 +12,13 @@ from starlette.routing import Route
 from conch.consumer.operations import watched
 from conch.errors import BusError
 from conch.experience import CostSummary, ExperiencePoint, ExperienceReader
-from conch.requests import waiting_acts
 from conch.rewards.watch import ActiveAlarm
-from conch.views import WaitingAct, approvals_shown, costs_words
-from conch_schemas import ActAsked, ActionTaken, ExperienceRecorded
+from conch.views import costs_words
+from conch_schemas import ActionTaken, ExperienceRecorded
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.figures import actions, costs_chip, key_figures, row
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
 from conch_services.dashboard.stream.conversation import Conversation, talk_of
@@ -70,7 +70,7 @@ async def overview(request: Request) -> Response:
         "actions": actions(past.points[-DISTRIBUTION:]),
         **_costs(past.costs),
         "alarms": await alarms(world, agent),
-        "approvals": await _approvals(world, agent),
+        "approvals": await approvals_of(world, agent),
         "state": (await state_of(world, agent)).state,
         "talk": said.found or Conversation(),
         "talk_why": said.why,
@@ -88,23 +88,6 @@ async def overview(request: Request) -> Response:
 async def goals(request: Request) -> Response:
     """The card of the active goals, as a piece of the page."""
     return await page(request, "goals_card.html", await _goals(request, await agent_of(request)))
-
-
-async def approval(request: Request) -> Response:
-    """The card of the act that waits for a person's approval, as a piece of the page."""
-    agent = await agent_of(request)
-    acts = await _approvals(request.app.state.world, agent)
-    return await page(request, "approval_card.html", {"approvals": acts})
-
-
-async def _approvals(world: DashboardContext, agent: str) -> Sequence[WaitingAct]:
-    """The act that waits; none while the bus is away, where no decision could be taken."""
-    found: QueryResult[list[ActAsked]] = await asked(_waiting(world, agent))
-    return approvals_shown(found.found or ()).acts
-
-
-async def _waiting(world: DashboardContext, agent: str) -> list[ActAsked]:
-    return await waiting_acts(world.bus, world.home, [agent])
 
 
 async def _goals(request: Request, agent: str) -> dict[str, object]:
@@ -148,4 +131,4 @@ async def alarms(world: DashboardContext, agent: str) -> list[ActiveAlarm] | Non
     return [active for state in states.values() for active in state.active]
 
 
-ROUTES = [Route("/", overview), Route("/goals", goals), Route("/approval", approval), Route("/cost", cost)]
+ROUTES = [Route("/", overview), Route("/goals", goals), Route("/cost", cost)]

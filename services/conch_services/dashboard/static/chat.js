@@ -1,4 +1,5 @@
 // A conversation: what is said is sent and its answer followed as events of the AG-UI protocol; answers are rated.
+import "./approving.js";
 import { follow } from "./live.js";
 import { say } from "./page.js";
 import { make, sentence, signed } from "./words.js";
@@ -13,7 +14,7 @@ const api = `${prefix}/api/v1/agents/${encodeURIComponent(agent)}/chat`;
 const DOES = { think: "thinks", decide: "decides", act: "acts", reflect: "reflects" };
 const WAITS = {
   paused: "is paused.",
-  approval: "waits for your approval of an act: the overview shows it.",
+  approval: "waits for your approval of an act.",
   budget: "is paused by its budget.",
 };
 const KINDS = {
@@ -71,6 +72,13 @@ function answerItem() {
   return item;
 }
 
+/** What was said of an act that waited, at its place in the conversation. */
+function decided({ words, decision, by, why }) {
+  const line = make("p", { class: "said faint" }, `${decision === "approved" ? "Approved" : "Denied"} ${by === "user" ? "by a person" : "as no decision came in time"}: `, make("code", {}, words));
+  if (why) line.append(": ", make("q", {}, why));
+  list.append(make("li", { class: "it decided" }, line));
+}
+
 /** Show the events of one turn; returns why it failed, or nothing. */
 function shower() {
   let item = null, failed = "";
@@ -90,7 +98,8 @@ function shower() {
         item.querySelector(".judged").append(make("a", { href: `${prefix}/cycles/${value.cycle}${query}` }, `cycle ${value.cycle}`));
         works.textContent = "";
         judge(item);
-      } else if (name === "conch.reward") {
+      } else if (name === "conch.decided") decided(value);
+      else if (name === "conch.reward") {
         item.querySelector(".reward").textContent = `reward ${signed(value.total)}${value.complete ? "" : " so far"}`;
       } else if (name === "conch.mark") item.querySelector(".mark").textContent = `mark ${value.sequence}`;
     },

@@ -1,4 +1,5 @@
 // The overview, live: rows, figures and charts from the place in the stream that the page was drawn from.
+import "./approving.js";
 import { chart, movingMean } from "./charts.js";
 import { actionsOf, executed, keyFigures, level, rowOf } from "./figures.js";
 import { follow, on, paced, renew } from "./live.js";
@@ -235,18 +236,6 @@ goalForm.elements.kind.addEventListener("change", (event) => {
 });
 
 on("agent", ({ state }) => stateIs(state));
-
-// The act that waits for an approval: drawn again when one is asked for or decided on.
-for (const kind of ["act.asked", "act.approved", "act.denied"]) on(kind, () => window.htmx.trigger($("approval"), "stale"));
-document.addEventListener("submit", async (event) => {
-  const form = event.target;
-  if (!form.dataset.act) return;
-  event.preventDefault();
-  const verb = event.submitter.value, wrong = form.querySelector(".wrong");
-  const answer = await post(verb, { act: form.dataset.act, reason: form.elements.reason.value }).catch(() => null);
-  wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
-  if (answer?.ok) say(verb === "approve" ? "The act is approved." : "The act is denied.");
-});
 
 // The goals: drawn again soon after one changes, and with the measures of new cycles now and then.
 const GOALS_MS = 3000;

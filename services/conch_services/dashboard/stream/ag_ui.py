@@ -15,10 +15,13 @@ from conch.requests import (
     AnswerGiven,
     AnswerMarked,
     AnswerRewarded,
+    ApprovalAsked,
+    ApprovalSettled,
     ChatStep,
     MessageTaken,
     ToolUsed,
 )
+from conch.views import decision_word, waiting_act_shown
 from conch_schemas import JsonObject
 
 MOST_RESULT = 4000
@@ -52,6 +55,12 @@ class AgUiRun:
             case ToolUsed():
                 yield from self._ended()
                 yield from self._tool(step)
+            case ApprovalAsked():
+                yield _custom("conch.approval", waiting_act_shown(step.asked).document())
+            case ApprovalSettled(asked=asked, decision=decision):
+                act = waiting_act_shown(asked)
+                said = {"decision": decision_word(decision), "by": decision.by, "why": decision.why}
+                yield _custom("conch.decided", {"id": act.id, "words": act.words} | said)
             case AnswerGiven():
                 yield from self._grow(step.answer.text)
                 yield _custom("conch.answer", {"id": step.answer.id, "message": self._id, "cycle": step.answer.cycle})

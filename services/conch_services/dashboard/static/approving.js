@@ -1,0 +1,20 @@
+// The act that waits for an approval: drawn again when one is asked for or decided on; a press of its buttons decides.
+import { on } from "./live.js";
+import { say } from "./page.js";
+import { sentence } from "./words.js";
+
+const { agent, prefix } = document.body.dataset;
+
+for (const kind of ["act.asked", "act.approved", "act.denied"]) on(kind, () => window.htmx.trigger(document.getElementById("approval"), "stale"));
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.dataset.act) return;
+  event.preventDefault();
+  const verb = event.submitter.value, wrong = form.querySelector(".wrong");
+  const answer = await fetch(`${prefix}/api/v1/agents/${encodeURIComponent(agent)}/${verb}`, {
+    method: "POST", headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ act: form.dataset.act, reason: form.elements.reason.value }),
+  }).catch(() => null);
+  wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
+  if (answer?.ok) say(verb === "approve" ? "The act is approved." : "The act is denied.");
+});

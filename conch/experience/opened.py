@@ -25,7 +25,7 @@ IMPORTING: Final = "importing"
 _PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
-class Rows(Protocol):
+class FetchedRows(Protocol):
     """What a statement gave, read once."""
 
     @property
@@ -48,7 +48,7 @@ class Database(Protocol):
     """A connection to one store's database: what SQLite and PostgreSQL have in common.
 
     A statement is of the SQL that both know, its values stand for `?` or `:name`, `packed(?)` is a body to compress and
-    `unpacked(column)` one to read. Rows are tuples. Each method raises the database's own error, which `errors_told`
+    `unpacked(column)` one to read. FetchedRows are tuples. Each method raises the database's own error, which `errors_told`
     turns into a StoreError.
     """
 
@@ -57,7 +57,7 @@ class Database(Protocol):
         """The store as sentences call it: its path, or its address without a password."""
         ...
 
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, object] = (), /) -> Rows:
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, object] = (), /) -> FetchedRows:
         """Execute one statement."""
         ...
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from conch.experience.opened import Rows
+from conch.experience.opened import FetchedRows
 from conch.experience.postgres.dialect import distinct, insertion, translated
 from conch.experience.postgres.schema import PARTITIONED, SCHEMA, partition
 from conch.experience.postgres.session import Session
@@ -68,7 +68,7 @@ class PostgresConnection:
         """Execute a statement of PostgreSQL's own, without values and without rows."""
         self._session.command(sql)
 
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, object] = (), /) -> Rows:
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, object] = (), /) -> FetchedRows:
         """See `Database`."""
         statement = translated(sql)
         given = statement.values(values)

@@ -48,7 +48,7 @@ class Database(Protocol):
     """A connection to one store's database: what SQLite and PostgreSQL have in common.
 
     A statement is of the SQL that both know, its values stand for `?` or `:name`, `packed(?)` is a body to compress and
-    `unpacked(column)` one to read. FetchedRows are tuples. Each method raises the database's own error, which `errors_told`
+    `unpacked(column)` one to read. Rows are tuples. Each method raises the database's own error, which `errors_told`
     turns into a StoreError.
     """
 

@@ -1,6 +1,6 @@
 """One store's rows into another store, whatever kept them and whatever will: in batches, and resumed where they ended.
 
-FetchedRows are copied as they are, bodies packed as they were. Each batch is one transaction of the target, with the place in
+Rows are copied as they are, bodies packed as they were. Each batch is one transaction of the target, with the place in
 the source that it reached. The stream's position comes last: until then the target is no store that can be used.
 """
 
@@ -21,7 +21,7 @@ from conch.experience.schema import TABLES
 from conch.experience.write_batch import InsertStatement, Row
 
 BATCH: Final = 2000
-"""FetchedRows to a transaction."""
+"""Rows to a transaction."""
 _OWN: Final = ("application", "schema", IMPORTING)
 """Values of the table `meta` that belong to the target."""
 
@@ -39,7 +39,7 @@ class _Progress(msgspec.Struct):
 
 @dataclass(frozen=True)
 class TransferCount:
-    """FetchedRows of one table, in the source and, counted afterwards, in the target."""
+    """Rows of one table, in the source and, counted afterwards, in the target."""
 
     table: str
     rows: int

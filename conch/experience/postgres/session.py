@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
     rows: list[tuple[Any, ...]]
     rowcount: int
-    """FetchedRows that it inserted, changed, deleted or gave."""
+    """Rows that it inserted, changed, deleted or gave."""
 
 
 class _Prepared(NamedTuple):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conch.witness import StoredAct
 
 _PAGE: Final = 1000
-"""FetchedRows of one read in a walk over all of them."""
+"""Rows of one read in a walk over all of them."""
 
 _ACTS: Final = """
     SELECT action_id, cycle FROM acts
@@ -83,7 +83,7 @@ class SqlChain:
                 yield _mark(row)
 
     def _marks(self, agent: str, start: int) -> Iterator[Sequence[Any]]:
-        """FetchedRows in the order of their sequence; several of one are in no order yet."""
+        """Rows in the order of their sequence; several of one are in no order yet."""
         place: tuple[object, ...] = (start, "", "")
         while page := self._file.rows(_MARKS, agent, *place, _PAGE):
             yield from page

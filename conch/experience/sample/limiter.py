@@ -20,10 +20,10 @@ class SampleLimiter:
         self.per_insert = per_insert
         self.least = least
         self.drawn = 0
-        """FetchedRows drawn so far."""
+        """Rows drawn so far."""
 
     def allowance(self, inserted: int) -> int:
-        """FetchedRows that may be drawn now, after so many experiences have come; 0: none."""
+        """Rows that may be drawn now, after so many experiences have come; 0: none."""
         return 0 if inserted < self.least else max(0, int(inserted * self.per_insert) - self.drawn)
 
     def take(self, rows: int, inserted: int) -> None:

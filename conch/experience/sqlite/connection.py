@@ -36,7 +36,7 @@ _HELD: Final = 4 * _INDEX
 _ROOM: Final = 256 * 1024
 """Bytes that are to be free where an index is made: for it, and what others write meanwhile."""
 _PORTIONS: Final = (64, 8, 1)
-"""FetchedRows to a statement: few lengths, so that each statement is prepared once. A statement has its price however few rows
+"""Rows to a statement: few lengths, so that each statement is prepared once. A statement has its price however few rows
 it brings: Python's, SQLite's, and where threads work side by side the price of the interpreter's lock, which is let go
 and asked for again around each. SQLite takes 32,766 values since 3.32."""
 

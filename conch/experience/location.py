@@ -48,18 +48,26 @@ class StoreLocation:
     def reader(self, timeout: float = 5.0) -> SqlReader:
         """The store, for reading beside a writer. `timeout`: seconds to wait for a lock, and for the server. Raises
         StoreError, NoStoreError where there is none yet."""
-        from conch.experience.sql_store import SqlReader
+        if self.file is not None:
+            from conch.experience.sqlite import SqliteReader
 
-        return SqlReader(self.opened(timeout, writes=False))
+            return SqliteReader(self.file, timeout=timeout)
+        from conch.experience.postgres import PostgresReader
+
+        return PostgresReader(self.url, timeout=timeout)
 
     def writer(self, timeout: float = 5.0) -> SqlStore:
         """The store, made where there is none, for its one writer. `timeout`: as in `reader`. Raises StoreError."""
-        from conch.experience.sql_store import SqlStore
+        if self.file is not None:
+            from conch.experience.sqlite import SqliteStore
 
-        return SqlStore(self.opened(timeout, writes=True))
+            return SqliteStore(self.file, timeout=timeout)
+        from conch.experience.postgres import PostgresStore
+
+        return PostgresStore(self.url, timeout=timeout)
 
     def opened(self, timeout: float = 5.0, *, writes: bool) -> OpenStore:
-        """Its database, opened as by `writer`, or as by `reader`. Raises StoreError."""
+        """Its rows alone, opened as by `writer`, or as by `reader`: for a copy. Raises StoreError."""
         from conch.experience.opened import OpenStore
 
         if self.file is not None:

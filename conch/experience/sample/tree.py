@@ -59,7 +59,7 @@ class SumTree:
         """
         running = self._levels[-1].cumsum()
         rest = np.minimum(points * running[-1], np.nextafter(running[-1], 0.0))
-        nodes = running.searchsorted(rest, side="right")
+        nodes: NDArray[np.int64] = running.searchsorted(rest, side="right")
         rest -= running[nodes - 1] * (nodes > 0)
         rows = np.arange(len(points))
         for level in reversed(self._levels[:-1]):

@@ -12,6 +12,7 @@ import pytest
 
 from conch.errors import StoreError
 from conch.experience import SqliteReader, SqliteStore, packing
+from conch.experience.sample import ExperienceSampler
 from conch.experience.schema import OPENED_SINCE, SCHEMA_VERSION
 from tests.stores import age
 
@@ -110,6 +111,15 @@ def test_an_older_file_gets_its_new_columns_when_it_is_written_and_no_row_change
     with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(new)) as made:
         assert old.execute(columns).fetchall() == made.execute(columns).fetchall()
         assert old.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+
+
+@pytest.mark.parametrize("schema", range(OPENED_SINCE, SCHEMA_VERSION))
+def test_an_older_file_is_sampled_before_it_is_written_again(schema: int, store_of: Callable[[int], Path]) -> None:
+    """A reader adds no column; nothing can have changed that it would have to be told of."""
+    with SqliteReader(store_of(schema)) as reader:
+        sampler = ExperienceSampler(reader.sampling)
+
+        assert [sampler.prioritised(1).cycles.tolist() for _ in range(2)] == [[1], [1]]
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, SqliteReader])

@@ -90,12 +90,13 @@ def test_a_chance_follows_surprise_age_and_uses(store: ExperienceStore, facts: F
         powers = ((np.array(surprise) + 0.1) * 0.5 ** (np.array([3, 2, 1, 0]) / 2) / (1 + uses)) ** 0.5
         chances = dict(zip((1, 2, 3, 4), powers / powers.sum(), strict=True))
 
-        batch = sampler.prioritised(5)
+        batch = sampler.prioritised(2)
 
         assert batch.chances.tolist() == pytest.approx([chances[cycle] for cycle in batch.cycles.tolist()])
         weights = (4 * batch.chances) ** -beta
         assert batch.weights.tolist() == pytest.approx((weights / weights.max()).tolist())
         uses[np.unique(batch.cycles) - 1] += 1
+    assert len(set(uses)) > 1
 
 
 def test_draws_are_as_frequent_as_their_chances(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
@@ -245,6 +246,20 @@ def test_a_limit_allows_so_many_rows_for_each_experience(
     sampler.refresh()
 
     assert (limiter.drawn, limiter.allowance(sampler.view.came)) == (5, 2)
+
+
+def test_a_revision_of_what_is_older_than_the_view_is_no_new_experience(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
+    """It does not come into the view, and allows no more rows."""
+    rested(store, facts, shared_events, [0.0] * 4)
+    sampler = ExperienceSampler(store.sampling, size=2)
+    came = sampler.view.came
+
+    shared_events(store, facts.reward(1, facts.score("execution", 0.9, version="9"), version="9"))
+    sampler.refresh()
+
+    assert (sampler.view.came, sampler.recent(9).cycles.tolist()) == (came, [3, 4])
 
 
 def test_of_an_empty_store_nothing_is_drawn(store: ExperienceStore) -> None:

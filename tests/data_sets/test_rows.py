@@ -53,6 +53,7 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
     put(5, outcome=Outcome(status="unknown", output=nothing))
     put(6, raw_length=100_000)
     put(7, decoding=None)
+    put(8, policy="p9")
 
     rows, left = answers(store, "sft")
 
@@ -64,6 +65,7 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
         "outcome unknown": 1,
         "reply shortened": 1,
         "state not recorded": 1,
+        "system prompt not recorded": 1,
     }
 
 

@@ -50,10 +50,8 @@ def _lineage(example: Example, workshop: Workshop, tier: Tier | None) -> Lineage
 
 def _refused(example: Example, workshop: Workshop) -> str | None:
     data = example.act.data
-    if reason := outside(example, workshop.selection):
+    if reason := outside(example, workshop.selection) or workshop.unasked(example):
         return reason
-    if not example.messages:
-        return "prompt not recorded"
     if not data.action.valid or _TEXT not in data.action.args:
         return "correction of an act that is no reply"
     return None

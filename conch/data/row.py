@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final, Literal, Required, TypedDict, Unpack, get_args
 
 import msgspec
@@ -130,10 +130,13 @@ class Lineage(TypedDict, total=False):
     weight: float
 
 
+_DEFAULTS: Final = {one.name: one.default for one in fields(Row)}
+
+
 def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Unpack[Lineage]) -> Row:
     """The row of these columns and this lineage, with its id."""
-    row = Row("", format, columns, **lineage)
-    content = _canonical({**columns, **row.lineage()})
+    names = LINEAGE if format in PAIRED else LINEAGE[:-1]
+    content = _canonical({**columns, **{name: lineage.get(name, _DEFAULTS.get(name)) for name in names}})
     digest = hashlib.sha256(f"{format}\n".encode() + content).hexdigest()
     return Row(digest, format, columns, **lineage, content=content)
 

@@ -82,7 +82,7 @@ def _pairs(
     states, corrections = StateGroups(), store.examples.corrections()
     for example in store.examples.walk():
         identity = example.act.action_id
-        if (reason := unfit(example, workshop.selection)) is not None:
+        if (reason := unfit(example, workshop)) is not None:
             yield LeftOut(reason, (identity,))
         elif not example.act.data.action.valid:
             yield repaired_pair(format, example, registry, workshop)

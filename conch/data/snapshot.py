@@ -135,15 +135,14 @@ def _write_lines(file: BinaryIO, lines: Iterator[bytes], format: Format, content
 
 def _write_parquet(file: BinaryIO, lines: Iterator[bytes], format: Format, content: hashlib._Hash) -> int:
     rows = 0
-    table = ParquetFile(file, format)
-    for group in _groups(lines):
-        for line in group:
-            content.update(line + b"\n")
-        table.write(group)
-        rows += len(group)
-    if not rows:
-        table.write([])
-    table.close()
+    with ParquetFile(file, format) as table:
+        for group in _groups(lines):
+            for line in group:
+                content.update(line + b"\n")
+            table.write(group)
+            rows += len(group)
+        if not rows:
+            table.write([])
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -26,6 +27,7 @@ from conch.data import (
 )
 from conch.data.row import make_row
 from conch.data.survey import survey_of
+from conch.errors import ContractError
 from conch.experience import ExampleMark
 
 TEXT = st.text(max_size=30)
@@ -94,6 +96,31 @@ def test_the_order_of_the_rows_does_not_matter(answers: list[Row | LeftOut], ord
         }
 
 
+def test_rows_are_sorted_by_their_id(tmp_path: Path) -> None:
+    """Many rows in two orders, several of them in each part of the sort: the same bytes, by rising id."""
+    import pyarrow.parquet as pq
+
+    plain = {"agent": "echo", "state_key": "s", "prompt_hash": ""}
+    rows = [make_row("grpo", {"prompt": []}, action_ids=(str(number),), **plain) for number in range(2000)]
+
+    first, _ = write_snapshot(rows, tmp_path / "a", "grpo", Selection())
+    second, _ = write_snapshot(reversed(rows), tmp_path / "b", "grpo", Selection())
+
+    ids = pq.read_table(first / "train-00000.parquet", columns=["row_id"]).column(0).to_pylist()
+    assert ids == sorted(row.row_id for row in rows)
+    assert (first / "train-00000.parquet").read_bytes() == (second / "train-00000.parquet").read_bytes()
+
+
+def test_a_row_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    """No file has a row twice; nothing is left of the export."""
+    row = make_row("grpo", {"prompt": []}, agent="echo", action_ids=("1",), state_key="s", prompt_hash="")
+
+    with pytest.raises(ContractError, match="came twice"):
+        write_snapshot([row, row], tmp_path, "grpo", Selection())
+
+    assert list(tmp_path.iterdir()) == []
+
+
 @given(
     acts=st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 100), st.floats(-1, 1)), max_size=30),
     share=st.floats(0, 0.5),
@@ -136,3 +163,19 @@ def test_an_empty_data_set_has_columns(format: Format, tmp_path: Path) -> None:
         assert (table.num_rows, "row_id" in table.column_names) == (0, True)
     assert manifest.why_empty == "All 1 acts and pairs were left out, 1 of them for: blocked."
     assert isinstance(read_manifest(place), Manifest)
+
+
+def test_a_full_disk_is_the_error_of_the_disk(tmp_path: Path) -> None:
+    """It is raised as it is while Parquet is written, and nothing is left."""
+    plain = {"agent": "echo", "state_key": "s", "prompt_hash": ""}
+    rows = [make_row("grpo", {"prompt": []}, action_ids=(str(number),), **plain) for number in range(2000)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+        with pytest.raises(OSError, match="File too large"):
+            write_snapshot(rows, tmp_path, "grpo", Selection())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert list(tmp_path.iterdir()) == []

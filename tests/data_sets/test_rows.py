@@ -11,10 +11,11 @@ import pytest
 from conch.data import FORMATS, Format, LeftOut, Row, Selection, rows_of
 from conch.errors import UsageError
 from conch.experience import SqliteStore
-from conch_schemas import Cut, Outcome
+from conch.testing import make_reward_assigned
+from conch_schemas import Cut, Outcome, Part, WeightsSet
 
 if TYPE_CHECKING:
-    from tests.data_sets.conftest import Correct, Put
+    from tests.data_sets.conftest import Append, Correct, Put
 
 READ = 'TOOL: filesystem(operation="read", path="a.txt")'
 PROSE = 'I would say:\nTOOL: shell(command="ls -l")\nand look.'
@@ -52,6 +53,7 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
     put(5, outcome=Outcome(status="unknown", output=nothing))
     put(6, raw_length=100_000)
     put(7, decoding=None)
+    put(8, policy="p9")
 
     rows, left = answers(store, "sft")
 
@@ -63,6 +65,7 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
         "outcome unknown": 1,
         "reply shortened": 1,
         "state not recorded": 1,
+        "system prompt not recorded": 1,
     }
 
 
@@ -216,11 +219,24 @@ def test_a_state_is_in_one_split_in_every_format(store: SqliteStore, put: Put) -
 def test_states_of_the_newest_acts_are_in_eval(store: SqliteStore, put: Put) -> None:
     """Beside those by their key, states that were first met in the newest acts are held out."""
     for cycle in range(1, 101):
-        put(cycle, state="old" if cycle <= 90 else "new", total=cycle / 100)
+        put(cycle, state="old" if cycle <= 90 else "fresh", total=cycle / 100)
 
     rows, _ = answers(store, "cycles", eval_share=0.1)
 
-    assert {(row.state_key, row.split) for row in rows} == {("old", "train"), ("new", "eval")}
+    assert {(row.state_key, row.split) for row in rows} == {("old", "train"), ("fresh", "eval")}
+
+
+def test_scores_of_held_out_rules_are_in_no_row(store: SqliteStore, append: Append, put: Put) -> None:
+    """A table of cycles has the other scores, and the total has none of them by its own rule."""
+    held = Part(component="secret", weight=0.0, range=(-1, 1), scorer="test", role="held_out")
+    paid = Part(component="joy", weight=1.0, range=(-1, 1), scorer="test")
+    append(WeightsSet(id="w2", source="conch/echo/x", agent="echo", version="w2", parts=(paid, held)))
+    act = put(1)
+    append(make_reward_assigned(act, {"secret": 0.5}, version="2"))
+
+    (row,), _ = answers(store, "cycles")
+
+    assert [score["component"] for score in row.columns["scores"]] == ["joy"]  # type: ignore[union-attr,index,call-overload]
 
 
 def test_texts_are_redacted_before_the_row_gets_its_id(store: SqliteStore, put: Put) -> None:

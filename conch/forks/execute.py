@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -86,12 +87,12 @@ class CandidateRunner:
             outcome = _nothing("blocked", f"not executed in a fork: {why}")
             return Tried(outcome, why_not=why, unknown=dict.fromkeys(("execution", "goal"), f"Not executed: {why}."))
         began = time.perf_counter()
-        self._changes.begin(copy)
+        await asyncio.to_thread(self._changes.begin, copy)
         with Notes(":memory:") as notes:  # what the agent had noted then is not kept
             context = ToolContext(copy, self._sandbox, notes, self._settings.tools, self._decision.message)
             outcome = await self._toolbox.run(action, context)
         try:
-            change = self._changes.end(copy)
+            change = await asyncio.to_thread(self._changes.end, copy)
         except (OSError, TooLargeError) as error:
             outcome = outcome.model_copy(update={"status": "error", "error": f"the copy cannot be looked at: {error}"})
             change = CopyChange((), ChangedLines())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from conch.config import Masker, Settings
 from conch.consumer import follow
@@ -19,6 +22,7 @@ from conch.forks.recorded import RecordedCycle
 from conch.forks.score import VERSION, ForkTotal, score_candidate, weights_of
 from conch.minds import MaskedMind, Prompt, ScriptEnded
 from conch.rewards import VERSION as RULES
+from conch.tasks import uninterrupted
 from conch.text import cut
 from conch.values import Values
 from conch_schemas import Cost, ForkScored, consequence_id
@@ -91,7 +95,7 @@ class Fork:
         policy = ActingPolicy(mind, self._minds.settings.mind, prompt.system, self._values.digest, self._registry)
         policy.follow(decision.decoding.constraint)
         began = time.perf_counter()
-        with self._recorded.shelf.copy(self._decision.tree) as copy:
+        async with self._copy() as copy:
             copied = time.perf_counter()
             tried = await self._runner.run(decision.action, copy)
         judged = self._scored(decision, tried)
@@ -99,6 +103,16 @@ class Fork:
         ms = {"decide": decision.completion.ms, "copy": (copied - began) * 1000, "act": tried.ms}
         ms["score"] = max(0.0, (ended - copied) * 1000 - tried.ms)
         return self._event(seed, mind.kind, policy.digest, decision, tried, judged, ms)
+
+    @asynccontextmanager
+    async def _copy(self) -> AsyncIterator[Path]:
+        """A copy of the workspace, made and removed in a thread; also removed where the fork is cancelled."""
+        with ExitStack() as stack:
+            made = self._recorded.shelf.copy(self._decision.tree)
+            try:
+                yield await uninterrupted(asyncio.to_thread(stack.enter_context, made), name="conch.fork.copy")
+            finally:
+                await uninterrupted(asyncio.to_thread(stack.close), name="conch.fork.remove")
 
     def _limited(self, prompt: Prompt) -> Prompt:
         return replace(prompt, max_tokens=self._minds.settings.mind.max_tokens, registry=self._registry)

@@ -8,8 +8,20 @@ import re
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from conch.consumer import follow
 from conch.text import cut
-from conch_schemas import ActionTaken, MarkWitnessed, NoveltyMeasured, RewardAssigned, decode, subject_filter
+from conch_schemas import (
+    Action,
+    ActionTaken,
+    ForkScored,
+    MarkWitnessed,
+    NoveltyMeasured,
+    Outcome,
+    RewardAssigned,
+    Score,
+    decode,
+    subject_filter,
+)
 from conch_services.dashboard.pages.cycle import SHOWN
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.life import HOSTILE, whole
@@ -163,6 +175,32 @@ async def test_a_megabyte_line_is_cut_and_had_whole_as_a_file(tab: Page, dashboa
     assert whole_text.headers["content-disposition"].startswith("attachment;")
     assert whole_text.headers["x-content-type-options"] == "nosniff"
     assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_candidates_of_forks_are_listed(dashboard: Dashboard) -> None:
+    """Each stands with its scores and its sum, the best first, hostile words as text; a cycle without forks has no such
+    card."""
+    (recorded,) = [one for one in dashboard.seeded.recorded if one.cycle == 7]
+    score = Score(component="format", value=0.5, range=(-1, 0.5), status="scored", scorer="reward", version="2")
+    low, high = (
+        follow(
+            recorded, ForkScored, consumer="forks", version="1", index=seed, fork="f", seed=seed, mind="reflex",
+            raw=HOSTILE, raw_length=9, raw_sha256="0" * 64, model=HOSTILE, finish_reason="stop", workspace="0" * 64,
+            action=Action(kind="REFLECT", valid=True, text=HOSTILE), executed=False, scores=(score,), weights="w",
+            outcome=Outcome(status="none", output=cut("")), total=total, coverage=1.0, ms={},
+        )
+        for seed, total in ((1, -0.25), (2, 0.75))
+    )  # fmt: skip
+
+    await dashboard.live([low, high])
+    page = (await dashboard.client.get("/cycles/7")).text
+    other = (await dashboard.client.get("/cycles/8")).text
+
+    card = page[page.index('id="forks"') :]
+    assert card.index("+0.750") < card.index("-0.250")
+    assert "seed 2" in card
+    assert "<script>alert" not in page
+    assert 'id="forks"' not in other
 
 
 async def test_the_file_of_a_hostile_text_is_as_it_came(dashboard: Dashboard) -> None:

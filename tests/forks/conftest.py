@@ -18,7 +18,7 @@ from conch.snapshots import SNAPSHOTS, GoalThen, SnapshotKeeper, SnapshotShelf
 from conch.testing import make_action_taken, make_experience_recorded
 from conch.tools import BUILTIN_TOOLS
 from conch.values import Values
-from conch_schemas import ForkScored, PromptMessage, ScoredPart
+from conch_schemas import Effect, ForkScored, PromptMessage, ScoredPart
 
 WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
 CYCLE = 3
@@ -77,7 +77,7 @@ class Recorded:
         """Leave these tools out."""
         self.tools = tuple(spec for spec in self.tools if spec.name not in tools)
 
-    def declares(self, name: str, effects: str) -> None:
+    def declares(self, name: str, effects: Effect) -> None:
         """Give the mind a tool more, with one text as its argument."""
         spec = next(tool.spec for tool in BUILTIN_TOOLS if tool.spec.name == "reply")
         self.tools = (*self.tools, replace(spec, name=name, effects=effects))

@@ -55,6 +55,19 @@ def test_invalid_replies_come_first_then_what_is_far_from_the_mean() -> None:
     assert [queue.take(lambda _: True) for _ in range(3)] == [("echo", 11), ("echo", 10), None]
 
 
+def test_a_fork_that_was_ended_is_made_again() -> None:
+    """What is put back waits before the others."""
+    queue = ForkQueue(0.3)
+    for cycle, total in ((0, 0.0), (1, 0.9), (2, -0.9)):
+        queue.hear(experience(cycle, total))
+    first = queue.take(lambda _: True)
+    assert first is not None
+
+    queue.put_back(*first)
+
+    assert queue.take(lambda _: True) == first
+
+
 def test_an_agent_that_is_not_ready_waits() -> None:
     """What waits of it stays until it is."""
     queue = ForkQueue(0.3)

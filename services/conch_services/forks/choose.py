@@ -48,6 +48,10 @@ class ForkQueue:
         del self._waiting[agent, cycle]
         return agent, cycle
 
+    def put_back(self, agent: str, cycle: int) -> None:
+        """Let a cycle whose fork was ended wait again, before the others."""
+        self._waiting[agent, cycle] = math.inf
+
     def __len__(self) -> int:
         return len(self._waiting)
 

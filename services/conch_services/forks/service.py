@@ -34,7 +34,8 @@ log = get_logger(__name__)
 ACTIVITY: Final[tuple[type[Event], ...]] = (ThoughtFormed, ActionTaken, CycleReflected)
 """Events of an agent that is not idle."""
 LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks for something to fork."""
+"""Seconds between two looks for something to fork; half of `forks.idle`, where that is less."""
+LEAST_LOOK: Final = 0.05
 FIRST_SEED: Final = 1
 
 
@@ -53,18 +54,20 @@ class ForkService:
         """What forks used, by agent: it counts with what the agent used itself."""
         self._forked = ""
         """The agent whose cycle is being forked."""
+        self._cycle = 0
         self.tally = ConsumerCounts()
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Fork until `stop`; then the fork in hand is ended."""
         kinds: tuple[type[Event], ...] = (*ACTIVITY, ExperienceRecorded)
         after = shared_events.seq if self._since is None else self._since
+        look = min(LOOK_SECONDS, max(LEAST_LOOK, self._settings.forks.idle / 2))
         async with shared_events.subscribe(kinds, after=after) as heard, OwnedTasks() as tasks:
             stopped = tasks.start(stop.wait(), name="conch.forks.stop")
             getting, forking = tasks.start(heard.get(), name="conch.forks.read"), None
             while not stop.is_set():
                 waiting: set[asyncio.Future[Any]] = {getting, stopped, *([] if forking is None else [forking])}
-                await asyncio.wait(waiting, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(waiting, timeout=look, return_when=asyncio.FIRST_COMPLETED)
                 if getting.done():
                     for arrived in getting.result():
                         if arrived.is_event:
@@ -72,6 +75,8 @@ class ForkService:
                     getting = tasks.start(heard.get(), name="conch.forks.read")
                 if forking is not None and not forking.done() and not self._is_idle(self._forked):
                     await cancel_and_wait(forking)
+                    if forking.cancelled():
+                        self._queue.put_back(self._forked, self._cycle)
                 if forking is not None and forking.done():
                     self._ended(forking)
                     forking = None
@@ -100,7 +105,7 @@ class ForkService:
 
     async def _fork(self, bus: Bus, agent: str, cycle: int) -> None:
         """Fork one cycle, and publish each candidate. Raises ConchError where that cannot be done."""
-        self._forked = agent
+        self._forked, self._cycle = agent, cycle
         settings = self._settings.model_copy(update={"agent": agent})
         recorded, known = await asyncio.to_thread(self._recorded, agent, cycle)
         async with fork_minds(settings, self._home, agent) as minds:

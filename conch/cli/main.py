@@ -30,6 +30,7 @@ COMMANDS = {
     "cycle": ("conch.cli.cycle:app", "Cycles: list, show."),
     "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),
     "approve": ("conch.cli.approve:app", "Acts that wait for your approval: list, approve, deny."),
+    "review": ("conch.cli.review:app", "Rows of training data for a person to decide on: next, list, approve, stats."),
     "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),

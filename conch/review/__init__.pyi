@@ -15,6 +15,7 @@ from .decisions import ReviewDecisions as ReviewDecisions
 from .policy import ReviewPolicy as ReviewPolicy
 from .policy import reviewed as reviewed
 from .pool import REVIEWED_FORMATS as REVIEWED_FORMATS
+from .pool import Redact as Redact
 from .pool import ReviewPool as ReviewPool
 from .pool import corrections_of as corrections_of
 from .pool import review_pool as review_pool
@@ -23,6 +24,8 @@ from .queue import SEED as SEED
 from .queue import QueuedRow as QueuedRow
 from .queue import in_order as in_order
 from .scores import scores_beside as scores_beside
+from .sides import Side as Side
 from .sides import Sides as Sides
+from .sides import preference as preference
 from .sides import sides_of as sides_of
 from .signals import RowSignals as RowSignals

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from conch.cli.common import CommonOptions
+from conch.cli.data import export
 from conch.cli.review import approve, edit, list_, next_, reject, stats
 from conch.errors import UsageError
 from conch.experience import SqliteReader, SqliteStore
@@ -224,3 +225,29 @@ def test_a_blind_pair_is_decided_by_the_better_reply(home: Home, terminal: Any) 
     said = {one.preferred: one.decision for one in decisions(home)}
     assert set(said.items()) <= {("chosen", "approved"), ("rejected", "rejected")}
     assert len(decisions(home)) == 2
+
+
+@pytest.mark.usefixtures("past")
+async def test_an_export_has_what_was_approved_and_counts_the_rest(
+    home: Home, as_json: CommonOptions, printed: Printed, tmp_path: Path
+) -> None:
+    """With --review all each row that no person approved is counted; without it the rejected ones alone are left out,
+    and the corrected row is in."""
+    rows = [one["row"] for one in waiting(as_json, printed)["rows"]]
+    await approve(rows[0], reviewer="ada", common=as_json)
+    await reject(rows[1], why="no", reviewer="ada", common=as_json)
+    await edit(rows[2], text="REFLECT: read it", reviewer="ada", common=as_json)
+    printed()
+
+    found = {}
+    for policy in ("all", "none"):
+        export(format="kto", out=tmp_path / policy, review=policy, common=as_json)
+        found[policy] = json.loads(printed())["manifest"]
+    with pytest.raises(UsageError, match="is none of all, none and sample:N%"):
+        export(format="kto", out=tmp_path / "some", review="some", common=as_json)
+
+    assert found["all"]["rows_in"] == 2
+    assert found["all"]["left_out"]["rejected"] == found["none"]["left_out"]["rejected"] == 2
+    assert found["all"]["left_out"]["not_reviewed"] == len(rows) - 3
+    assert found["none"]["rows_in"] == len(rows) - 1
+    assert not (tmp_path / "some").exists()

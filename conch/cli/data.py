@@ -58,12 +58,12 @@ def export(
     )
     store = open_store(home, settings)
     try:
-        redact, policy = redactor(Masker.of(settings)), ReviewPolicy.of(review)
+        redact, asked = redactor(Masker.of(settings)), ReviewPolicy.of(review)
         answers = rows_of(store, format, selection, redact=redact, synthetic=synthetic)
         if format in REVIEWED_FORMATS:
             decisions = ReviewDecisions(store.reviews.walk())
             corrections = corrections_of(store, format, decisions, selection, redact=redact)
-            answers = reviewed(answers, decisions, policy, corrections)
+            answers = reviewed(answers, decisions, asked, corrections)
         place, manifest = write_snapshot(
             answers, out or home.path / "data", format, selection, name=snapshot, jsonl=jsonl
         )

@@ -207,11 +207,10 @@ def stats(*, common: CommonOptions = COMMON) -> None:
 
 
 def _redact(settings: Settings) -> Redact:
-    """The function that the export redacts with: under another one the rows had other hashes."""
     from conch.config import Masker
-    from conch.data import redactor
+    from conch.review import export_redact
 
-    return redactor(Masker.of(settings))
+    return export_redact(Masker.of(settings))
 
 
 def _pool(

@@ -18,6 +18,7 @@ from .pool import REVIEWED_FORMATS as REVIEWED_FORMATS
 from .pool import Redact as Redact
 from .pool import ReviewPool as ReviewPool
 from .pool import corrections_of as corrections_of
+from .pool import export_redact as export_redact
 from .pool import review_pool as review_pool
 from .pool import row_of as row_of
 from .queue import SEED as SEED

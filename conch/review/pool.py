@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from conch.config import Masker
 from conch.data import Format, LeftOut, Row, Selection, rows_of
 from conch.errors import UsageError
 from conch.experience import ExperienceReader
@@ -51,6 +52,14 @@ class ReviewPool:
             one for row, one in self.rows.items() if row not in skipped and decisions.of(row, self.reviewer) is None
         ]
         return in_order(left, decisions.made_by(self.reviewer))
+
+
+def export_redact(masker: Masker) -> Redact:
+    """The function that the export redacts with: under another one the rows had other hashes. Raises UsageError where
+    the extra `data` is not installed."""
+    from conch.data import redactor  # imported late: it needs the extra
+
+    return redactor(masker)
 
 
 def review_pool(

@@ -92,3 +92,82 @@ async def test_reviewers_and_rules_are_counted(dashboard: Dashboard) -> None:
 
     assert found["reviewers"] == [{"reviewer": "ada", "approved": 1, "rejected": 0, "edited": 0}]
     assert all(one["rows"] == 1 for one in found["agreement"])
+
+
+async def test_keys_decide_on_one_row_after_the_other(tab: Page, dashboard: Dashboard) -> None:
+    """a approves, r wants a reason, e a reply, s says nothing, u goes back; each decision is of the named reviewer."""
+    await tab.goto("./review/rows?format=kto&reviewer=ada")
+    row = tab.locator("#card [data-row]")
+    said, box = tab.locator("#said"), tab.locator("#row-box")
+
+    async def passed(name: str | None) -> str:
+        await expect(row).not_to_have_attribute("data-row", str(name))
+        return str(await row.get_attribute("data-row"))
+
+    first = str(await row.get_attribute("data-row"))
+    await tab.keyboard.press("s")
+    await passed(first)
+    await tab.keyboard.press("u")
+    await expect(row).to_have_attribute("data-row", first)
+    await tab.keyboard.press("a")
+    second = await passed(first)
+    await expect(said).to_have_text(f"Row {first[:12]} is approved.")
+    await tab.keyboard.press("r")
+    await expect(box.locator("textarea[name=text]")).to_be_hidden()
+    await box.locator("textarea[name=reason]").fill("It made things up.")
+    await box.locator(".main").click()
+    third = await passed(second)
+    await tab.keyboard.press("e")
+    await box.locator("textarea[name=text]").fill("REFLECT: read it")
+    await box.locator(".main").click()
+    await passed(third)
+
+    assert [(one.row, one.reviewer, one.decision, one.reason) for one in await decisions(dashboard)] == [
+        (first, "ada", "approved", ""),
+        (second, "ada", "rejected", "It made things up."),
+        (third, "ada", "edited", ""),
+    ]
+
+
+async def test_a_blind_pair_shows_two_replies_and_no_word_on_which_was_chosen(tab: Page, dashboard: Dashboard) -> None:
+    """Neither in the words nor in the attributes; the key 2 prefers the second, and then it is said."""
+    await tab.goto("./review/rows?format=dpo&reviewer=ada&blind=1")
+    card = tab.locator("#card article")
+    assert "chosen" not in await card.evaluate("card => card.outerHTML")
+    await expect(card.locator("h4", has_text="First")).to_be_visible()
+    row = str(await card.get_attribute("data-row"))
+
+    await tab.keyboard.press("2")
+    await expect(tab.locator("#said")).to_contain_text(f"Row {row[:12]} is ")
+
+    (said,) = await decisions(dashboard)
+    assert said.preferred is not None
+    assert (said.decision == "approved") == (said.preferred == "chosen")
+
+
+async def test_hostile_text_of_a_row_is_text(dashboard: Dashboard) -> None:
+    """Every card of the history, as the page draws it: no element comes out of a reply, no control character."""
+    rows = [one["row"] for one in (await asked(dashboard, "", limit=100, **ADA))["rows"]]
+    drawn = [
+        (await dashboard.client.get("/review/rows", params={**ADA, "row": row}, headers={"HX-Request": "true"})).text
+        for row in rows
+    ]
+
+    assert any("alert(1)" in page for page in drawn)
+    for page in drawn:
+        assert "<script" not in page
+        assert "<img" not in page
+        assert "\x1b" not in page
+        assert "Provenance" in page
+
+
+async def test_a_pair_is_shown_with_its_difference(tab: Page) -> None:
+    """Chosen against rejected, with the breakdown of both acts and links to their cycles."""
+    await tab.goto("./review/rows?format=dpo&reviewer=ada")
+    card = tab.locator("#card article")
+
+    for name in ("Chosen", "Rejected", "Difference", "Provenance"):
+        await expect(card.locator("h4", has_text=name).first).to_be_visible()
+    assert await card.locator(".diff ins").count() > 0
+    assert await card.locator(".sides a").count() == 2
+    await expect(tab.locator("nav.tabs [aria-current]")).to_have_text("Rows")

@@ -48,12 +48,14 @@ def export(
     per_state: Annotated[int, Parameter(help="Most pairs of one state.")] = 64,
     eval_share: Annotated[float, Parameter(help="Share of states, and of the newest acts, in eval; 0 to 0.5.")] = 0.1,
     near: Annotated[float, Parameter(help="Similarity from which texts count as the same, 0 to 1.")] = 0.9,
+    review: Annotated[str, Parameter(help="Rows that need an approval: all, none or sample:N%.")] = "none",
     synthetic: Annotated[bool, Parameter(negative="", help="For sft: rows from the registry of tools too.")] = False,
     common: CommonOptions = COMMON,
 ) -> None:
     """Write the experiences as a data set: a directory with train and eval, and a manifest."""
     from conch.config import Masker
     from conch.data import Selection, redactor, rows_of, write_snapshot
+    from conch.review import REVIEWED_FORMATS, ReviewDecisions, ReviewPolicy, corrections_of, reviewed
 
     home, settings = common.existing(), common.settings()
     selection = Selection(
@@ -61,7 +63,12 @@ def export(
     )
     store = _store(common)
     try:
-        answers = rows_of(store, format, selection, redact=redactor(Masker.of(settings)), synthetic=synthetic)
+        redact, asked = redactor(Masker.of(settings)), ReviewPolicy.of(review)
+        answers = rows_of(store, format, selection, redact=redact, synthetic=synthetic)
+        if format in REVIEWED_FORMATS:
+            decisions = ReviewDecisions(store.reviews.walk())
+            corrections = corrections_of(store, format, decisions, selection, redact=redact)
+            answers = reviewed(answers, decisions, asked, corrections)
         place, manifest = write_snapshot(
             answers, out or home.path / "data", format, selection, name=snapshot, jsonl=jsonl
         )

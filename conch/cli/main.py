@@ -32,6 +32,7 @@ COMMANDS = {
     "fork": ("conch.cli.fork:fork", "Other decisions for a recorded prompt, tried in a copy of the workspace."),
     "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),
     "approve": ("conch.cli.approve:app", "Acts that wait for your approval: list, approve, deny."),
+    "review": ("conch.cli.review:app", "Rows of training data for a person to decide on: next, list, approve, stats."),
     "memory": ("conch.cli.memory:app", "Memories: list, search, show, forget, consolidate."),
     "forget": ("conch.cli.forget:forget", "Remove a person's data from store, stream, memories and files."),
     "tool": ("conch.cli.tool:app", "Tools of the agent: list, test."),

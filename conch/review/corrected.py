@@ -3,7 +3,7 @@ Pure."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -48,5 +48,5 @@ def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
 _PAIRS: Final[tuple[Format, ...]] = ("dpo", "reward")
 
 
-def _made(row: Row, format: Format, columns: dict[str, JsonValue], lineage: dict[str, Any]) -> Row:
+def _made(row: Row, format: Format, columns: dict[str, JsonValue], lineage: dict[str, object]) -> Row:
     return make_row(format, columns, **lineage, split=row.split)

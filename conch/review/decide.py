@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -15,7 +15,6 @@ from conch.review.decisions import ReviewDecisions
 from conch.text import well_formed
 from conch_schemas import (
     REVIEWER_PATTERN,
-    JsonObject,
     ReviewDecided,
     ReviewDecision,
     consequence_id,
@@ -137,7 +136,7 @@ async def publish_review(
         number += 1  # taken by a decision that was published meanwhile
 
 
-def _fields(row: Row, reviewer: str, verdict: ReviewVerdict) -> JsonObject:
+def _fields(row: Row, reviewer: str, verdict: ReviewVerdict) -> Mapping[str, object]:
     """The fields of the event that say what was decided."""
     is_edit = verdict.decision == "edited"
     corrected = corrected_rows(row, verdict.text) if is_edit else ()
@@ -154,7 +153,7 @@ def _fields(row: Row, reviewer: str, verdict: ReviewVerdict) -> JsonObject:
     }
 
 
-def _event(history: RowHistory, agentuid: str, number: int, fields: JsonObject) -> ReviewDecided:
+def _event(history: RowHistory, agentuid: str, number: int, fields: Mapping[str, object]) -> ReviewDecided:
     row = history.row
     action = None if history.cycle is None else row.action_ids[0]
     identity = consequence_id(row.row_id, f"review/{fields['reviewer']}", str(number), ReviewDecided)
@@ -170,11 +169,11 @@ def _event(history: RowHistory, agentuid: str, number: int, fields: JsonObject) 
     return ReviewDecided.model_validate({**envelope, **fields, "number": number})
 
 
-def _is_said(event: ReviewDecided, fields: JsonObject) -> bool:
+def _is_said(event: ReviewDecided, fields: Mapping[str, object]) -> bool:
     return all(getattr(event, name) == value for name, value in fields.items())
 
 
-async def _is_at(bus: Bus, seq: int, fields: JsonObject) -> bool:
+async def _is_at(bus: Bus, seq: int, fields: Mapping[str, object]) -> bool:
     """Whether the event at that sequence says the same. A trimmed one counts as different."""
     there = await bus.at(seq)
     if there is None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from conch.data import Format, LeftOut, Row, rows_of
+from conch.config import Masker
+from conch.data import Format, LeftOut, Row, Selection, rows_of
 from conch.errors import UsageError
 from conch.experience import ExperienceReader
 from conch.review.corrected import corrected_rows
@@ -23,6 +24,7 @@ HELD: Final = 200
 """Rows that a pool holds by their weight: prompts and replies of a row take some 10 KB."""
 DRAWN: Final = 20
 """Rows that it holds at random."""
+WHOLE: Final = Selection()
 LEAST_DIGITS: Final = 12
 """Digits of a hash that name a row."""
 Redact = Callable[[str], str]
@@ -50,6 +52,14 @@ class ReviewPool:
             one for row, one in self.rows.items() if row not in skipped and decisions.of(row, self.reviewer) is None
         ]
         return in_order(left, decisions.made_by(self.reviewer))
+
+
+def export_redact(masker: Masker) -> Redact:
+    """The function that the export redacts with: under another one the rows had other hashes. Raises UsageError where
+    the extra `data` is not installed."""
+    from conch.data import redactor  # imported late: it needs the extra
+
+    return redactor(masker)
 
 
 def review_pool(
@@ -108,14 +118,20 @@ def row_of(store: ExperienceReader, named: str, *, format: Format | None = None,
 
 
 def corrections_of(
-    store: ExperienceReader, format: Format, decisions: ReviewDecisions, *, redact: Redact = well_formed
+    store: ExperienceReader,
+    format: Format,
+    decisions: ReviewDecisions,
+    selection: Selection = WHOLE,
+    *,
+    redact: Redact = well_formed,
 ) -> Iterator[Row]:
-    """The rows of this format that reviewers made as corrections of rows which are still as they were. StoreError."""
+    """The rows of this format that reviewers made as corrections of rows within the selection that are still as they
+    were. Raises StoreError."""
     edits = {event.row: event.format for event in decisions if event.decision == "edited"}
     for source in REVIEWED_FORMATS:
         if source not in edits.values():
             continue
-        for row in _rows(store, source, redact):
+        for row in _rows(store, source, redact, selection):
             if row.row_id not in edits:
                 continue
             texts = (event.text for event in decisions.on(row.row_id) if event.decision == "edited")
@@ -123,8 +139,8 @@ def corrections_of(
                 yield from (one for one in corrected_rows(row, text or "") if one.format == format)
 
 
-def _rows(store: ExperienceReader, format: Format, redact: Redact) -> Iterator[Row]:
-    return (one for one in rows_of(store, format, redact=redact) if not isinstance(one, LeftOut))
+def _rows(store: ExperienceReader, format: Format, redact: Redact, selection: Selection = WHOLE) -> Iterator[Row]:
+    return (one for one in rows_of(store, format, selection, redact=redact) if not isinstance(one, LeftOut))
 
 
 def _refuse_unreviewed(format: Format) -> None:

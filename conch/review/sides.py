@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from conch.data import PAIRED, Row
 from conch.errors import UsageError
+from conch.review.decide import ReviewVerdict
 
 Side = Literal["first", "second"]
 
@@ -31,3 +32,12 @@ def sides_of(row: Row, reviewer: str) -> Sides:
         raise UsageError(f"a row of {row.format} is no pair: approve, reject or edit it")
     digest = hashlib.sha256(f"{row.row_id}/{reviewer}".encode()).digest()
     return Sides("chosen", "rejected") if digest[0] & 1 else Sides("rejected", "chosen")
+
+
+def preference(row: Row, reviewer: str, better: Side) -> ReviewVerdict:
+    """The verdict of a reviewer who found the reply on this side better: an approval where it is the chosen one, else a
+    rejection. Raises UsageError for a row that is no pair."""
+    preferred = sides_of(row, reviewer).named(better)
+    if preferred == "chosen":
+        return ReviewVerdict("approved", preferred=preferred)
+    return ReviewVerdict("rejected", "the reply that was not chosen is the better one", preferred=preferred)

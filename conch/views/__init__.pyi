@@ -130,6 +130,16 @@ from .requests import MessageTold as MessageTold
 from .requests import Scored as Scored
 from .requests import State as State
 from .requests import scored_shown as scored_shown
+from .reviews import ReviewCard as ReviewCard
+from .reviews import ReviewDone as ReviewDone
+from .reviews import ReviewNext as ReviewNext
+from .reviews import ReviewQueue as ReviewQueue
+from .reviews import ReviewReply as ReviewReply
+from .reviews import ReviewStats as ReviewStats
+from .reviews import review_card as review_card
+from .reviews import review_done as review_done
+from .reviews import review_queue as review_queue
+from .reviews import review_stats as review_stats
 from .rewards import ComponentDetail as ComponentDetail
 from .rewards import ComponentScore as ComponentScore
 from .rewards import PastWeight as PastWeight

@@ -110,6 +110,8 @@ class TrainingSettings(SettingsSection):
     """Newest experiences that `conch.open(home).sampler()` draws from."""
     min_experiences_for_training: Annotated[int, Field(ge=1)] = 50
     """Least new experiences for a training. It waits: there is no trainer yet."""
+    review: Annotated[str, Field(pattern=r"^(all|none|sample:(100|[0-9]{1,2})%)$")] = "all"
+    """Rows that need a person's approval before training: all, none or sample:N%. A rejected one is never used."""
     lora: LoraSettings = LoraSettings()
     """The low-rank adapter that is trained."""
     learning_rate: Annotated[float, Field(gt=0, lt=1)] = 1e-5

@@ -48,7 +48,12 @@ MENU = (
     MenuEntry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
     MenuEntry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
     MenuEntry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),
-    MenuEntry("/review", "Review", "Cycles that stand out, one at a time: your word on each is a score of its own."),
+    MenuEntry(
+        "/review",
+        "Review",
+        "Cycles that stand out, one at a time: your word on each is a score of its own. In the tab Rows you decide which "
+        "rows of training data may be trained on.",
+    ),
     MenuEntry("/bus", "Bus", "The stream of facts, how far each consumer has read it, and what none could handle."),
     MenuEntry("/witness", "Witness", "The chain of marks, one for every act and score set; a change of any breaks it."),
     MenuEntry("/settings", "Settings", "Every setting in force, with where it comes from, and checks of this machine."),

@@ -8,7 +8,6 @@ from .manifest import MANIFEST as MANIFEST
 from .manifest import FileDigest as FileDigest
 from .manifest import Manifest as Manifest
 from .manifest import RowFigures as RowFigures
-from .pairs import ForkedReply as ForkedReply
 from .redact import redactor as redactor
 from .row import FORMATS as FORMATS
 from .row import PAIRED as PAIRED

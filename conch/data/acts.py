@@ -101,7 +101,7 @@ def unfit(example: Example, workshop: Workshop) -> str | None:
 
 
 def relative_reward(example: Example) -> float:
-    """The total over the share of the weight that was scored (ruling 16 of REWARDS.md 14): an act to which only a part
+    """The total over the share of the weight that was scored: an act to which only a part
     of the rules applied can be positive. 0 where no weight was scored."""
     share = sum(score.weight for score in example.verdict.scores if score.status == "scored")
     return example.verdict.total / share if share > 0 else 0.0

@@ -1,6 +1,6 @@
 """Pairs of a chosen and a rejected reply to one state. Pure.
 
-Tiers (TRAINING.md 3): A the same prompt, B candidates of a fork, C an invalid reply and the valid call in it, D the
+Tiers: A the same prompt, B candidates of a fork, C an invalid reply and the valid call in it, D the
 same state key.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
@@ -18,6 +19,7 @@ from conch.data.acts import Workshop, decoding_of
 from conch.data.near import alike
 from conch.data.row import Format, LeftOut, Lineage, Row, Tier, make_row
 from conch.experience import Example
+from conch_schemas import ForkScored
 
 GROUP: Final = 32
 """Most acts of a state that pairs are made of: 496 pairs are looked at."""
@@ -111,6 +113,23 @@ def repair(raw: str, registry: Registry) -> tuple[str, str] | None:
         if action.valid and action.kind == "TOOL":
             found[text] = action.skill
     return next(iter(found.items())) if len(found) == 1 else None
+
+
+def forked_replies(candidates: Iterable[ForkScored]) -> dict[str, list[ForkedReply]]:
+    """The candidates of forks by the id of the act whose prompt they answer; one whose reply was not kept whole is left
+    out. The totals of two can be compared where the same versions of the same rules scored them, under the same
+    weights, and both were decoded freely or both held to a constraint."""
+    found: dict[str, list[ForkedReply]] = defaultdict(list)
+    for one in candidates:
+        if one.action_id is None or len(one.raw) != one.raw_length:
+            continue
+        scored = sorted(f"{by.scorer}/{by.version}/{by.component}" for by in one.scores if by.status == "scored")
+        held = one.decoding is not None and one.decoding.constraint != "free"
+        cohort = " ".join((one.weights, one.workspace, str(held), *scored))
+        found[one.action_id].append(
+            ForkedReply(one.raw, one.total, one.action.valid, one.action.skill, one.outcome.status, cohort)
+        )
+    return found
 
 
 def fork_pairs(

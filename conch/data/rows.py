@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
@@ -11,7 +11,7 @@ from conch.data.acts import ROWS, Redact, Workshop, unfit
 from conch.data.corrected import corrected_pair, corrected_row
 from conch.data.episodes import episode_rows
 from conch.data.near import NearDuplicates
-from conch.data.pairs import ForkedReply, StateGroups, fork_pairs, repaired_pair, state_pairs
+from conch.data.pairs import StateGroups, fork_pairs, forked_replies, repaired_pair, state_pairs
 from conch.data.row import PAIRED, Format, LeftOut, Row
 from conch.data.selection import Selection
 from conch.data.survey import survey_of
@@ -31,16 +31,15 @@ def rows_of(
     *,
     redact: Redact = well_formed,
     registry: Registry | None = None,
-    forks: Mapping[str, Sequence[ForkedReply]] | None = None,
     synthetic: bool = False,
 ) -> Iterator[Row | LeftOut]:
     """Each row of the format, or why there is none: one answer for each act that was looked at, for each pair of acts
     that could be one, and for each row that was made beside the acts.
 
     The same store gives the same answers in the same order. `redact` is applied to every text before the row gets its
-    id. `registry`: tools by which an invalid reply is repaired (None: the built-in ones). `forks`: candidates by the id
-    of the act whose prompt they answer. `synthetic`: rows of SFT from the registry come too. Memory is bounded: the
-    store is read in pages. Raises StoreError; UsageError where the extra `data` is not installed.
+    id. `registry`: tools by which an invalid reply is repaired (None: the built-in ones). `synthetic`: rows of
+    SFT from the registry come too. Memory is bounded but for the replies of forks, of which there are few: the store is
+    read in pages. Raises StoreError; UsageError where the extra `data` is not installed.
     """
     survey = survey_of(store.examples.marks(), selection.eval_share)
     workshop = Workshop(selection, survey, redact, store.examples.systems())
@@ -49,7 +48,7 @@ def rows_of(
     if format == "minari":
         answers = episode_rows(store.examples.walk(), workshop)
     elif format in PAIRED:
-        answers = _pairs(store, format, workshop, tools, forks or {})
+        answers = _pairs(store, format, workshop, tools)
     else:
         answers = _acts(store, format, workshop)
     if synthetic and format == "sft":
@@ -77,9 +76,9 @@ def _pairs(
     format: Format,
     workshop: Workshop,
     registry: Registry,
-    forks: Mapping[str, Sequence[ForkedReply]],
 ) -> Iterator[Row | LeftOut]:
     states, corrections = StateGroups(), store.examples.corrections()
+    forks = forked_replies(store.forks.walk())
     for example in store.examples.walk():
         identity = example.act.action_id
         if (reason := unfit(example, workshop)) is not None:

@@ -29,7 +29,7 @@ class Selection:
     positive: float = POSITIVE
     """Least reward of a reply for SFT: the total over the share of the weight that was scored."""
     margin: float = 0.25
-    """Least difference of the totals of a pair, above 0: TRAINING.md 3 gives 0.2 to 0.3."""
+    """Least difference of the totals of a pair, above 0."""
     eval_share: float = 0.1
     """Share of the states in eval by their key, and share of the newest acts whose new states are in eval; 0 to 0.5."""
     per_state: int = 64

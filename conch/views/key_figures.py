@@ -1,4 +1,4 @@
-"""The key figures of an agent's cycles (REWARDS.md 11), each with the cohort that it is taken over. Pure."""
+"""The key figures of an agent's cycles, each with the cohort that it is taken over. Pure."""
 
 from __future__ import annotations
 

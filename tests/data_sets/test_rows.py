@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conch.actions import parse
 from conch.data import FORMATS, Format, LeftOut, Row, Selection, rows_of
 from conch.errors import UsageError
 from conch.experience import SqliteStore
 from conch.testing import make_reward_assigned
-from conch_schemas import Cut, Outcome, Part, WeightsSet
+from conch_schemas import ActionTaken, Cut, ForkScored, Outcome, Part, Score, WeightsSet
+from tests.data_sets.conftest import REGISTRY
 
 if TYPE_CHECKING:
     from tests.data_sets.conftest import Append, Correct, Put
@@ -178,7 +180,7 @@ def test_synthetic_rows_are_marked(store: SqliteStore, put: Put) -> None:
 
     found = [one for one in rows_of(store, "sft", synthetic=True) if isinstance(one, Row) and one.origin == "synthetic"]
 
-    assert {row.skill.partition(".")[0] for row in found} == {"shell", "filesystem", "git", "notes", "reply"}
+    assert {row.skill.partition(".")[0] for row in found} == {"shell", "filesystem", "git", "notes", "reply", "goal"}
     assert all(not row.action_ids and row.reward is None and row.split == "train" for row in found)
     assert len({row.row_id for row in found}) == len(found)
 
@@ -261,3 +263,55 @@ def test_a_bound_outside_of_its_range_is_refused(bounds: dict[str, Any]) -> None
     """The sentence names the bound."""
     with pytest.raises(UsageError, match=r"coverage|eval_share|margin|pairs"):
         Selection(**bounds)
+
+
+def candidate(act: ActionTaken, seed: int, raw: str, total: float, version: str = "2") -> ForkScored:
+    """A candidate for the act's decision, scored by *format* of this version."""
+    scored = Score(
+        component="format", value=0.5, range=(-1, 1), status="scored", explanation="", scorer="reward", version=version
+    )
+    return ForkScored(
+        id=f"00000000-0000-4000-8000-{act.cycle:06}{seed:06}",
+        source=act.source,
+        agent=act.agent,
+        cycle=act.cycle,
+        action_id=act.action_id,
+        fork="f",
+        seed=seed,
+        mind="scripted",
+        raw=raw,
+        raw_length=len(raw),
+        raw_sha256="0" * 64,
+        action=parse(raw, REGISTRY),
+        model="m",
+        finish_reason="stop",
+        workspace="0" * 64,
+        executed=True,
+        outcome=Outcome(status="success", output=Cut(text="", length=0, sha256="0" * 64)),
+        scores=(scored,),
+        weights="w1",
+        total=total,
+        coverage=0.5,
+        ms={},
+    )
+
+
+def test_candidates_of_a_fork_are_pairs_of_the_same_prompt(store: SqliteStore, put: Put, append: Append) -> None:
+    """Tier B: the better candidate is chosen, against each other one whose total can be compared with its own."""
+    act = put(1, prompt="what now?")
+    other = 'TOOL: shell(command="make a mess of it")'
+    append(
+        candidate(act, 0, READ, 0.6),
+        candidate(act, 1, other, 0.1),
+        candidate(act, 2, 'TOOL: git(operation="status")', -0.3, version="1"),
+    )
+
+    rows, left = answers(store, "dpo", eval_share=0.0)
+
+    [row] = rows
+    assert (row.tier, row.origin, row.reward, round(row.margin or 0, 3)) == ("B", "fork", 0.6, 0.5)
+    assert row.columns["chosen"] == [{"role": "assistant", "content": READ}]
+    assert row.columns["rejected"] == [{"role": "assistant", "content": other}]
+    assert row.columns["prompt"][1] == {"role": "user", "content": "what now?"}  # type: ignore[index,call-overload]
+    assert row.action_ids == (act.action_id,)
+    assert left["totals of different cohorts"] == 2

@@ -17,7 +17,7 @@ from conch.experience.store import SampleReader
 from conch_schemas import ExperienceRecorded
 
 VIEW: Final = 10_000
-"""Newest experiences that are drawn from where the caller names no number (REWARDS.md 9)."""
+"""Newest experiences that are drawn from where the caller names no number."""
 _REBUILD: Final = 8
 """Where more than one slot in so many changed, the tree is built anew."""
 

@@ -13,6 +13,7 @@ from .row import FORMATS as FORMATS
 from .row import PAIRED as PAIRED
 from .row import Format as Format
 from .row import LeftOut as LeftOut
+from .row import Lineage as Lineage
 from .row import Origin as Origin
 from .row import Row as Row
 from .row import Split as Split

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from conch.data import PAIRED, Format, Row, make_row
+from conch.data import PAIRED, Format, Lineage, Row, make_row
 from conch.errors import UsageError
 from conch.text import well_formed
 
@@ -38,15 +38,23 @@ def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
     if "label" in right:
         right["label"] = True
     pair: dict[str, JsonValue] = {"prompt": row.columns["prompt"], "chosen": reply, "rejected": replaced}
-    lineage = row.lineage() | {"reward": None, "margin": None, "status": "", "skill": "", "origin": "corrected"}
+    lineage: Lineage = {
+        "agent": row.agent,
+        "action_ids": row.action_ids,
+        "state_key": row.state_key,
+        "prompt_hash": row.prompt_hash,
+        "policy": row.policy,
+        "weights": row.weights,
+        "revision": row.revision,
+        "weight": row.weight,
+        "split": row.split,
+        "origin": "corrected",
+    }
+    of_pairs: Lineage = {**lineage, "tier": "A"}
     return (
-        _made(row, row.format, right, lineage),
-        *(_made(row, format, pair, lineage | {"tier": "A"}) for format in _PAIRS),
+        make_row(row.format, right, **(of_pairs if row.format in PAIRED else lineage)),
+        *(make_row(format, pair, **of_pairs) for format in _PAIRS),
     )
 
 
 _PAIRS: Final[tuple[Format, ...]] = ("dpo", "reward")
-
-
-def _made(row: Row, format: Format, columns: dict[str, JsonValue], lineage: dict[str, object]) -> Row:
-    return make_row(format, columns, **lineage, split=row.split)

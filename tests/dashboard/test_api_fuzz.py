@@ -74,5 +74,9 @@ WITHOUT = {
     "GET /memories/{memory}",
     "POST /cycles/{cycle}/approve",
     "POST /cycles/{cycle}/reject",
+    "POST /reviews/{row}/approve",
+    "POST /reviews/{row}/reject",
+    "POST /reviews/{row}/edit",
+    "POST /reviews/{row}/prefer",
 }
 """What needs a name or a number that is not guessed."""

@@ -40,6 +40,9 @@ ASKED = (
     "/memories",
     "/memories?text=tide",
     "/memories/{memory}",
+    "/reviews?format=kto&reviewer=ada&limit=2",
+    "/reviews/next?format=dpo&reviewer=ada",
+    "/reviews/stats",
 )
 CHECK = {"kind": "file", "path": "a.txt"}
 DONE: tuple[tuple[str, Any], ...] = (

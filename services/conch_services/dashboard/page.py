@@ -51,8 +51,8 @@ MENU = (
     MenuEntry(
         "/review",
         "Review",
-        "Cycles that stand out, one at a time: your word on each is a score of its own. In the tab Rows you decide which "
-        "rows of training data may be trained on.",
+        "Cycles that stand out, one at a time: your word on each is a score of its own. In the tab Rows you decide "
+        "which rows of data sets may be trained on.",
     ),
     MenuEntry("/bus", "Bus", "The stream of facts, how far each consumer has read it, and what none could handle."),
     MenuEntry("/witness", "Witness", "The chain of marks, one for every act and score set; a change of any breaks it."),

@@ -31,7 +31,7 @@ async def review_rows(request: Request) -> Response:
     found = await asked(_next(request, format, reviewer, blind=blind))
     card, left = found.found or (None, 0)
     template = "review_row_card.html" if "hx-request" in request.headers else "review_rows.html"
-    told = {"card": card, "left": left, "why": found.why, "broken": found.broken, "shown": shown}
+    told: dict[str, object] = {"card": card, "left": left, "why": found.why, "broken": found.broken, "shown": shown}
     told |= {"formats": FORMATS, "format": format, "reviewer": reviewer, "blind": blind}
     return await page(request, template, told)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from conch.config import Settings
-from conch.errors import HomeBusyError, HomeError, StoreError, UsageError
+from conch.errors import HomeBusyError, HomeError, NoStoreError, UsageError
 from conch.home import Home
 from conch.text import safe_text
 
@@ -153,12 +153,12 @@ def stream_bytes(settings: Settings) -> int:
 
 
 def open_store(home: Home, settings: Settings) -> ExperienceReader:
-    """The home's experience store, for reading. Raises StoreError when there is none."""
+    """The home's experience store, for reading. Raises NoStoreError when there is none, StoreError."""
     from conch.experience import SqliteReader, store_path
 
     path = store_path(settings.store.url, home.path)
     if not path.exists():
-        raise StoreError(f"there are no experiences at {path} yet: conch run makes some")
+        raise NoStoreError(f"there are no experiences at {path} yet: conch run makes some")
     return SqliteReader(path)
 
 

@@ -13,9 +13,11 @@ from cyclopts.validators import Number
 from conch.cli.common import CommonOptions, emit, open_store, say, table
 from conch.cli.options import COMMON
 from conch.data import Format
+from conch.errors import NoStoreError
 
 if TYPE_CHECKING:
     from conch.data import Manifest
+    from conch.experience import ExperienceReader
     from conch.views import DataSnapshot
 
 app = App(name="data", help="Data sets: export, stats, why, prune.")
@@ -56,7 +58,7 @@ def export(
     selection = Selection(
         agent, policy, _utc(since), _utc(until), coverage, positive, margin, eval_share, per_state, near
     )
-    store = open_store(home, settings)
+    store = _store(common)
     try:
         redact, asked = redactor(Masker.of(settings)), ReviewPolicy.of(review)
         answers = rows_of(store, format, selection, redact=redact, synthetic=synthetic)
@@ -120,23 +122,22 @@ def why(row: str, /, *, out: Out = None, common: CommonOptions = COMMON) -> None
     row
         Its row_id, or at least the first 12 digits of it.
     """
-    from conch.data import find_row, read_manifest
+    from conch.data import find_row
     from conch.views import DataRow, row_acts
 
     home, settings = common.existing(), common.settings()
-    place, columns = find_row(out or home.path / "data", row)
+    place, found = find_row(out or home.path / "data", row)
     store = open_store(home, settings)
     try:
-        acts = row_acts(store, columns)
+        acts = row_acts(store, found)
     finally:
         store.close()
-    format = read_manifest(place).format
     if common.json:
-        emit(DataRow(row_id=columns["row_id"], snapshot=place.name, format=format, row=columns, acts=acts))
+        shown = DataRow(row_id=found.row_id, snapshot=place.name, format=found.format, row=found.document(), acts=acts)
+        emit(shown)
         return
-    say(f"row {columns['row_id'][:SHOWN]} of {place.name} ({format}), {columns['origin']}, {columns['split']}")
-    weights, state = columns["weights"][:SHOWN] or "-", columns["state_key"] or "-"
-    say(f"revision {columns['revision']}, weights {weights}, state {state}")
+    say(f"row {found.row_id[:SHOWN]} of {place.name} ({found.format}), {found.origin}, {found.split}")
+    say(f"revision {found.revision}, weights {found.weights[:SHOWN] or '-'}, state {found.state_key or '-'}")
     for act in acts:
         if act.total is None:
             say(f"act {act.action_id}: not in the store any more")
@@ -165,6 +166,16 @@ def prune(
     for path in removed:
         say(f"removed {path}")
     say(f"{len(removed)} removed")
+
+
+def _store(common: CommonOptions) -> ExperienceReader:
+    """The home's experiences; an empty store where no agent has acted: it gives an empty data set, which says so."""
+    from conch.experience import MemoryStore
+
+    try:
+        return open_store(common.existing(), common.settings())
+    except NoStoreError:
+        return MemoryStore()
 
 
 def _utc(time: datetime | None) -> datetime | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
 
-from conch.data.row import Format, LeftOut, Row, make_row
+from conch.data.row import Format, LeftOut, Lineage, Row, make_row
 from conch.data.selection import Selection
 from conch.data.survey import Survey
 from conch.experience import Example, ExampleDecoding
@@ -30,6 +30,13 @@ class Workshop:
     systems: Mapping[str, str]
     """Digest of a policy -> its system prompt."""
 
+    def unasked(self, example: Example) -> str | None:
+        """Why the prompt of an act is not known whole; None where it is."""
+        if not example.messages:
+            return "prompt not recorded"
+        policy = example.act.policy
+        return "system prompt not recorded" if policy is not None and policy not in self.systems else None
+
     def prompt(self, example: Example) -> list[JsonValue]:
         """The messages that the model was given, the system prompt first where the policy has one."""
         system = self.systems.get(example.act.policy or "", "")
@@ -41,7 +48,7 @@ class Workshop:
         """A reply of the model as the messages of a completion."""
         return [{"role": "assistant", "content": self.redact(text)}]
 
-    def lineage(self, example: Example) -> dict[str, Any]:
+    def lineage(self, example: Example) -> Lineage:
         """The lineage of a row that was made of one act."""
         decoding = decoding_of(example)
         return {
@@ -77,20 +84,18 @@ def outside(example: Example, selection: Selection) -> str | None:
     return None
 
 
-def unfit(example: Example, selection: Selection) -> str | None:
+def unfit(example: Example, workshop: Workshop) -> str | None:
     """Why an act is of no use to any trainer; None where it is of use."""
     data = example.act.data
-    if reason := outside(example, selection):
+    if reason := outside(example, workshop.selection) or workshop.unasked(example):
         return reason
-    if not example.messages:
-        return "prompt not recorded"
     if not decoding_of(example).state_key:
         return "state not recorded"
     if data.raw_length > len(data.raw):
         return "reply shortened"
     if data.outcome.status == "unknown":
         return "outcome unknown"
-    if example.verdict.coverage < selection.coverage:
+    if example.verdict.coverage < workshop.selection.coverage:
         return "coverage too low"
     return None
 
@@ -105,7 +110,7 @@ def relative_reward(example: Example) -> float:
 def sft_row(example: Example, workshop: Workshop) -> Row | LeftOut:
     """A prompt and the reply to it: valid replies with a positive reward."""
     data = example.act.data
-    if reason := unfit(example, workshop.selection):
+    if reason := unfit(example, workshop):
         return _left(example, reason)
     if not data.action.valid:
         return _left(example, "invalid reply")
@@ -119,7 +124,7 @@ def sft_row(example: Example, workshop: Workshop) -> Row | LeftOut:
 
 def kto_row(example: Example, workshop: Workshop) -> Row | LeftOut:
     """A prompt, a reply and whether it was better than the others in its state. Invalid replies stay, as negatives."""
-    if reason := unfit(example, workshop.selection):
+    if reason := unfit(example, workshop):
         return _left(example, reason)
     total = example.verdict.total
     advantage = workshop.survey.advantage(example.act.agent, decoding_of(example).state_key, total)
@@ -135,12 +140,13 @@ def kto_row(example: Example, workshop: Workshop) -> Row | LeftOut:
         "completion": workshop.reply(example.act.data.raw),
         "label": label,
     }
-    return make_row("kto", columns, **workshop.lineage(example), margin=advantage)
+    lineage: Lineage = {**workshop.lineage(example), "margin": advantage}
+    return make_row("kto", columns, **lineage)
 
 
 def grpo_row(example: Example, workshop: Workshop) -> Row | LeftOut:
     """A prompt, whatever was replied to it."""
-    reason = unfit(example, workshop.selection)
+    reason = unfit(example, workshop)
     if reason not in (None, "reply shortened", "outcome unknown", "coverage too low"):
         return _left(example, reason or "")
     return make_row("grpo", {"prompt": workshop.prompt(example)}, **workshop.lineage(example))

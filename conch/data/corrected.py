@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
 
 from conch.actions import render
 from conch.data.acts import Workshop, outside
-from conch.data.row import Format, LeftOut, Row, make_row
+from conch.data.row import Format, LeftOut, Lineage, Row, Tier, make_row
 from conch.experience import Example
 from conch_schemas import Action
 
@@ -27,7 +27,7 @@ def corrected_row(format: Format, example: Example, answer: str, workshop: Works
     }
     if format == "kto":
         columns["label"] = True
-    return make_row(format, columns, **(workshop.lineage(example) | _CORRECTED))
+    return make_row(format, columns, **_lineage(example, workshop, None))
 
 
 def corrected_pair(format: Format, example: Example, answer: str, workshop: Workshop) -> Row | LeftOut:
@@ -40,18 +40,18 @@ def corrected_pair(format: Format, example: Example, answer: str, workshop: Work
         "chosen": workshop.reply(_reply(example, answer)),
         "rejected": workshop.reply(example.act.data.raw),
     }
-    return make_row(format, columns, **(workshop.lineage(example) | _CORRECTED), tier="A")
+    return make_row(format, columns, **_lineage(example, workshop, "A"))
 
 
-_CORRECTED: Final[dict[str, Any]] = {"reward": None, "status": "", "origin": "corrected"}
+def _lineage(example: Example, workshop: Workshop, tier: Tier | None) -> Lineage:
+    """That of the act; the corrected answer was not run, so it has neither reward nor outcome."""
+    return {**workshop.lineage(example), "reward": None, "status": "", "origin": "corrected", "tier": tier}
 
 
 def _refused(example: Example, workshop: Workshop) -> str | None:
     data = example.act.data
-    if reason := outside(example, workshop.selection):
+    if reason := outside(example, workshop.selection) or workshop.unasked(example):
         return reason
-    if not example.messages:
-        return "prompt not recorded"
     if not data.action.valid or _TEXT not in data.action.args:
         return "correction of an act that is no reply"
     return None

@@ -6,12 +6,14 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import JsonValue
 
 from conch.data.manifest import MANIFEST, Manifest
-from conch.data.row import LINEAGE, row_digest
+from conch.data.row import Row, read_row
 from conch.data.snapshot import UNFINISHED, read_manifest
 from conch.errors import CheckError, UsageError
 
@@ -35,8 +37,8 @@ def verify_files(snapshot: Path, manifest: Manifest) -> None:
                 raise CheckError(f"{path} was edited: its digest is not that of the manifest; export it again")
 
 
-def find_row(out: Path, row: str) -> tuple[Path, dict[str, Any]]:
-    """(the newest snapshot in `out` that has the row, the row's columns). `row`: its id, or 12 digits of its beginning.
+def find_row(out: Path, row: str) -> tuple[Path, Row]:
+    """(the newest snapshot in `out` that has the row, the row). `row`: its id, or 12 digits of its beginning.
 
     Raises UsageError where no snapshot has it, or two rows begin so; CheckError where the row was edited.
     """
@@ -48,8 +50,7 @@ def find_row(out: Path, row: str) -> tuple[Path, dict[str, Any]]:
         if len(found) > 1:
             raise UsageError(f"{len(found)} rows of {snapshot} begin with {row}: give more digits")
         if found:
-            _refuse_edited(snapshot, manifest, found[0])
-            return snapshot, found[0]
+            return snapshot, read_row(manifest.format, found[0])
     raise UsageError(f"no snapshot in {out} has a row {row}: --out names another directory of snapshots")
 
 
@@ -63,7 +64,7 @@ def prune_snapshots(out: Path, keep: int) -> list[Path]:
     return gone
 
 
-def _rows(path: Path, row: str) -> Iterator[dict[str, Any]]:
+def _rows(path: Path, row: str) -> Iterator[Mapping[str, JsonValue]]:
     """The rows of a file whose id begins so. Raises CheckError for a file that cannot be read."""
     if not path.is_file():
         raise CheckError(f"{path} is missing: export the snapshot again")
@@ -79,7 +80,7 @@ def _rows(path: Path, row: str) -> Iterator[dict[str, Any]]:
                     yield found
 
 
-def _rows_of_parquet(path: Path, row: str) -> Iterator[dict[str, Any]]:
+def _rows_of_parquet(path: Path, row: str) -> Iterator[Mapping[str, JsonValue]]:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -97,10 +98,3 @@ def _rows_of_parquet(path: Path, row: str) -> Iterator[dict[str, Any]]:
                     yield from file.read_row_group(group).take(places).to_pylist()
     except (pa.ArrowInvalid, OSError, StopIteration, ValueError) as error:
         raise CheckError(f"{path} cannot be read ({type(error).__name__}): export the snapshot again") from error
-
-
-def _refuse_edited(snapshot: Path, manifest: Manifest, row: dict[str, Any]) -> None:
-    lineage = {name: value for name, value in row.items() if name in LINEAGE}
-    columns = {name: value for name, value in row.items() if name not in LINEAGE and name not in ("row_id", "split")}
-    if row_digest(manifest.format, columns, lineage) != row["row_id"]:
-        raise CheckError(f"the row {row['row_id']} of {snapshot} was edited: its id is not that of its content")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 import rfc8785
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from conch.data.row import Format, LeftOut, Row
 from conch.errors import CheckError
 
 MANIFEST: Final = "manifest.json"
+
+
+_SAID: Final = ("prompt", "completion", "chosen", "rejected")
+"""Columns of messages."""
 
 
 class _Part(BaseModel):
@@ -106,7 +110,7 @@ class Tally:
         self.rows = 0
         self.left_out: Counter[str] = Counter()
         self.splits: Counter[str] = Counter({"train": 0, "eval": 0})
-        self._counts: dict[str, Counter[str]] = {}
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._states: dict[str, set[bytes]] = {"train": set(), "eval": set()}
         self._longer = 0
 
@@ -121,20 +125,20 @@ class Tally:
         self.rows += 1
         self.splits[row.split] += 1
         self._states[row.split].add(row.state_key.encode())
-        self._count("by_agent", row.agent)
-        self._count("by_origin", row.origin)
+        self._counts["by_agent"][row.agent] += 1
+        self._counts["by_origin"][row.origin] += 1
         for name, value in (("by_skill", row.skill), ("by_status", row.status), ("by_policy", row.policy)):
             if value:
-                self._count(name, value)
+                self._counts[name][value] += 1
         if row.weights:
-            self._count("by_weights", row.weights)
+            self._counts["by_weights"][row.weights] += 1
         if row.reward is not None:
-            self._count("by_reward", _step(row.reward))
-        self._count("by_length", str(1 << (_length(row.columns) - 1).bit_length()))
+            self._counts["by_reward"][_step(row.reward)] += 1
+        self._counts["by_length"][str(1 << (max(1, _length(row.columns, _SAID)) - 1).bit_length())] += 1
         if row.tier is not None:
-            self._count("pairs_by_tier", row.tier)
-            self._count("pairs_by_margin", _step(row.margin or 0.0))
-            self._longer += _length(row.columns["chosen"]) - _length(row.columns["rejected"])
+            self._counts["pairs_by_tier"][row.tier] += 1
+            self._counts["pairs_by_margin"][_step(row.margin or 0.0)] += 1
+            self._longer += _length(row.columns, ("chosen",)) - _length(row.columns, ("rejected",))
 
     def figures(self) -> RowFigures:
         """What the rows are like."""
@@ -154,18 +158,11 @@ class Tally:
         reason, count = max(self.left_out.items(), key=lambda item: (item[1], item[0]))
         return f"All {self.seen} acts and pairs were left out, {count} of them for: {reason}."
 
-    def _count(self, name: str, key: str) -> None:
-        self._counts.setdefault(name, Counter())[key] += 1
-
 
 def _step(value: float) -> str:
     return f"{(value // 0.25) * 0.25:+.2f}"
 
 
-def _length(value: object) -> int:
-    """The characters of all texts of a column."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(_length(part) for part in value.values())
-    return sum(_length(part) for part in value) if isinstance(value, list | tuple) else 1
+def _length(columns: Mapping[str, JsonValue], names: Iterable[str]) -> int:
+    """The characters of the messages in these columns, as far as the format has them."""
+    return sum(len(one["content"]) for name in names for one in columns.get(name, ()))  # type: ignore[union-attr,call-overload,index,arg-type,misc] # they are lists of messages

@@ -63,7 +63,7 @@ def _shingles(row: Row) -> list[str]:
     replies = [
         _last(row.columns[name]) for name in ("completion", "chosen", "rejected") if row.columns.get(name) is not None
     ]
-    head = fingerprint("\n".join([row.state_key, *replies]))
+    head = f"{row.state_key} {fingerprint(chr(10).join(replies))}"
     words = _last(row.columns.get("prompt")).split()
     return [f"{head} {' '.join(words[at : at + _SHINGLE])}" for at in range(max(1, len(words) - _SHINGLE + 1))]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from conch.actions import Registry, parse
 from conch.data.acts import Workshop, decoding_of
 from conch.data.near import alike
-from conch.data.row import Format, LeftOut, Row, Tier, make_row
+from conch.data.row import Format, LeftOut, Lineage, Row, Tier, make_row
 from conch.experience import Example
 
 GROUP: Final = 32
@@ -91,8 +91,15 @@ def repaired_pair(format: Format, example: Example, registry: Registry, workshop
         "chosen": workshop.reply(text),
         "rejected": workshop.reply(data.raw),
     }
-    lineage = workshop.lineage(example) | {"reward": None, "skill": skill, "status": "", "origin": "repaired"}
-    return make_row(format, columns, **lineage, tier="C")
+    lineage: Lineage = {
+        **workshop.lineage(example),
+        "reward": None,
+        "skill": skill,
+        "status": "",
+        "origin": "repaired",
+        "tier": "C",
+    }
+    return make_row(format, columns, **lineage)
 
 
 def repair(raw: str, registry: Registry) -> tuple[str, str] | None:
@@ -128,13 +135,16 @@ def fork_pairs(
                 "chosen": workshop.reply(chosen.text),
                 "rejected": workshop.reply(rejected.text),
             }
-            lineage = workshop.lineage(example) | {
+            lineage: Lineage = {
+                **workshop.lineage(example),
                 "reward": chosen.total,
                 "skill": chosen.skill,
                 "status": chosen.status,
                 "origin": "fork",
+                "margin": margin,
+                "tier": "B",
             }
-            yield make_row(format, columns, **lineage, margin=margin, tier="B")
+            yield make_row(format, columns, **lineage)
 
 
 def cohort(example: Example) -> tuple[Any, ...]:
@@ -159,8 +169,8 @@ def _pair(format: Format, chosen: Example, rejected: Example, workshop: Workshop
         "rejected": workshop.reply(rejected.act.data.raw),
     }
     tier: Tier = "A" if _same_prompt(chosen, rejected) else "D"
-    lineage = workshop.lineage(chosen) | {"action_ids": ids}
-    return make_row(format, columns, **lineage, margin=margin, tier=tier)
+    lineage: Lineage = {**workshop.lineage(chosen), "action_ids": ids, "margin": margin, "tier": tier}
+    return make_row(format, columns, **lineage)
 
 
 def _unpaired(margin: float, chosen: str, rejected: str, workshop: Workshop) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from dataclasses import dataclass, field, fields
+from typing import Final, Literal, Required, TypedDict, Unpack, get_args
 
 import msgspec
 from pydantic import JsonValue
+
+from conch.errors import CheckError
 
 Format = Literal["sft", "dpo", "kto", "grpo", "reward", "cycles", "minari"]
 """Columns by the reader: TRL's trainers (SFT, DPO, KTO, GRPO, reward models), tables of cycles, Minari's episodes."""
@@ -30,8 +32,8 @@ class Row:
     """One row of a data set. Made by `make_row`; `conch.data.rows_of` yields those of a store."""
 
     row_id: str
-    """SHA-256, hexadecimal, over the canonical JSON of the format, the columns and the lineage without the split. A row
-    of which any of these differs is another row: what was decided of the one does not hold of the other."""
+    """SHA-256, hexadecimal, over the format and `content`. A row of which any of these differs is another row: what was
+    decided of the one does not hold of the other."""
     format: Format
     columns: Mapping[str, JsonValue]
     """The columns of the format, in its reader's names."""
@@ -63,13 +65,19 @@ class Row:
     split: Split = "train"
     weight: float = 1.0
     """Weight of the row in a loss, above 0."""
+    content: bytes = field(default=b"", repr=False, compare=False)
+    """The columns and the lineage without the split as one JSON object, its keys sorted."""
 
-    def lineage(self) -> dict[str, Any]:
+    def lineage(self) -> dict[str, JsonValue]:
         """The columns of LINEAGE with their values."""
         names = LINEAGE if self.format in PAIRED else LINEAGE[:-1]
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | {"action_ids": list(self.action_ids)}
 
-    def document(self) -> dict[str, Any]:
+    def line(self) -> bytes:
+        """`document` as one line of JSON in UTF-8."""
+        return self.content[:-1] + f',"row_id":"{self.row_id}","split":"{self.split}"}}'.encode()
+
+    def document(self) -> dict[str, JsonValue]:
         """The row as one flat JSON object: the columns of its format, then the lineage."""
         return {**self.columns, "row_id": self.row_id, **self.lineage(), "split": self.split}
 
@@ -102,12 +110,49 @@ LINEAGE: Final = (
 """Columns of all formats that lead back to the acts, beside `row_id` and `split`; `tier` is there for pairs alone."""
 
 
-def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Any) -> Row:
-    """The row of these columns and further fields of `Row`, with its id."""
-    bare = Row("", format, columns, **lineage)
-    return replace(bare, row_id=row_digest(format, columns, bare.lineage()))
+class Lineage(TypedDict, total=False):
+    """Fields of `Row` by their names: all but its id, its format and its columns."""
+
+    agent: Required[str]
+    action_ids: Required[tuple[str, ...]]
+    state_key: Required[str]
+    prompt_hash: Required[str]
+    policy: str | None
+    weights: str
+    revision: int
+    reward: float | None
+    margin: float | None
+    skill: str
+    status: str
+    origin: Origin
+    tier: Tier | None
+    split: Split
+    weight: float
 
 
-def row_digest(format: str, columns: Mapping[str, Any], lineage: Mapping[str, Any]) -> str:
-    """The `row_id` of a row with these columns and this lineage."""
-    return hashlib.sha256(_canonical({"format": format, "columns": columns, "lineage": lineage})).hexdigest()
+_DEFAULTS: Final = {one.name: one.default for one in fields(Row)}
+
+
+def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Unpack[Lineage]) -> Row:
+    """The row of these columns and this lineage, with its id."""
+    names = LINEAGE if format in PAIRED else LINEAGE[:-1]
+    content = _canonical({**columns, **{name: lineage.get(name, _DEFAULTS.get(name)) for name in names}})
+    digest = hashlib.sha256(f"{format}\n".encode() + content).hexdigest()
+    return Row(digest, format, columns, **lineage, content=content)
+
+
+def read_row(format: Format, document: Mapping[str, JsonValue]) -> Row:
+    """The row of a `Row.document`, as a file has it.
+
+    Raises CheckError for a document that is none, or of which the id is not that of its content.
+    """
+    known = {*LINEAGE, "split"}
+    columns = {name: value for name, value in document.items() if name not in known and name != "row_id"}
+    try:
+        lineage = msgspec.convert({name: value for name, value in document.items() if name in known}, Lineage)
+    except msgspec.ValidationError as error:
+        raise CheckError(f"the row {document.get('row_id')} is no row of a data set: {error}") from error
+    row = make_row(format, columns, **lineage)
+    if row.row_id != document.get("row_id"):
+        raise CheckError(f"the row {document.get('row_id')} was edited: its id is not that of its content")
+    return row

@@ -60,7 +60,7 @@ def rows_of(
 def _acts(store: ExperienceReader, format: Format, workshop: Workshop) -> Iterator[Row | LeftOut]:
     make, prompts = ROWS[format], set[bytes]()
     corrections = store.examples.corrections() if format in ("sft", "kto") else {}
-    for example in store.examples.walk():
+    for example in store.examples.walk(prompts=format != "cycles"):
         answer = make(example, workshop)
         if format == "grpo" and isinstance(answer, Row):
             prompt = bytes.fromhex(answer.prompt_hash)[:8]
@@ -82,7 +82,7 @@ def _pairs(
     states, corrections = StateGroups(), store.examples.corrections()
     for example in store.examples.walk():
         identity = example.act.action_id
-        if (reason := unfit(example, workshop.selection)) is not None:
+        if (reason := unfit(example, workshop)) is not None:
             yield LeftOut(reason, (identity,))
         elif not example.act.data.action.valid:
             yield repaired_pair(format, example, registry, workshop)

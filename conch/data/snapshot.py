@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
-import msgspec
-
 from conch.data.manifest import MANIFEST, FileDigest, Manifest, Tally
 from conch.data.row import Format, LeftOut, Row, Split
 from conch.data.selection import Selection
@@ -41,7 +39,6 @@ _BUFFER: Final = 64 * 1024
 """Bytes of rows of one file that are gathered before they are written."""
 _ID: Final = 64
 """Digits of a row id."""
-_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def write_snapshot(
@@ -138,15 +135,14 @@ def _write_lines(file: BinaryIO, lines: Iterator[bytes], format: Format, content
 
 def _write_parquet(file: BinaryIO, lines: Iterator[bytes], format: Format, content: hashlib._Hash) -> int:
     rows = 0
-    table = ParquetFile(file, format)
-    for group in _groups(lines):
-        for line in group:
-            content.update(line + b"\n")
-        table.write(group)
-        rows += len(group)
-    if not rows:
-        table.write([])
-    table.close()
+    with ParquetFile(file, format) as table:
+        for group in _groups(lines):
+            for line in group:
+                content.update(line + b"\n")
+            table.write(group)
+            rows += len(group)
+        if not rows:
+            table.write([])
     return rows
 
 
@@ -175,7 +171,7 @@ class Spill:
         """Put the row there."""
         bucket = f"{row.split}-{row.row_id[:2]}"
         buffer = self._buffers.setdefault(bucket, bytearray())
-        buffer += row.row_id.encode() + _encode(row.document()) + b"\n"
+        buffer += row.row_id.encode() + row.line() + b"\n"
         if len(buffer) >= _BUFFER:
             self._flush(bucket)
 

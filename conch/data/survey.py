@@ -11,9 +11,9 @@ from typing import Final
 from conch.data.row import Split
 from conch.experience import ExampleMark
 
-SHRUNK: Final = 5.0
-"""Acts that the agent's mean counts for in the mean of a state. With one other act in a state, a sixth of the baseline
-is that act's; with 45, nine tenths."""
+SHRUNK: Final = 2.0
+"""Acts that the agent's mean counts for in the mean of a state. With one other act in a state, a third of the baseline
+is that act's; with 18, nine tenths."""
 
 
 @dataclass(slots=True)
@@ -33,13 +33,17 @@ class Survey:
     newest: float = float("inf")
     """A state that was first met from this moment on is in eval."""
     eval_share: float = 0.0
+    _splits: dict[str, Split] = field(default_factory=dict, compare=False)
 
     def split(self, state_key: str) -> Split:
         """The split of a state, with all its rows: by a hash of the key, and by the time of its first act."""
-        digest = hashlib.sha256(state_key.encode()).digest()
-        by_key = int.from_bytes(digest[:8]) < self.eval_share * 2**64
-        known = self.states.get(state_key)
-        return "eval" if by_key or (known is not None and known.first >= self.newest) else "train"
+        if (split := self._splits.get(state_key)) is None:
+            digest = hashlib.sha256(state_key.encode()).digest()
+            by_key = int.from_bytes(digest[:8]) < self.eval_share * 2**64
+            known = self.states.get(state_key)
+            split = "eval" if by_key or (known is not None and known.first >= self.newest) else "train"
+            self._splits[state_key] = split
+        return split
 
     def advantage(self, agent: str, state_key: str, total: float) -> float | None:
         """The total of an act less the mean of the other acts of its state, shrunk to the mean of the agent's other

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from conch.actions import Argument, Registry, ToolSpec, parse, render
-from conch.data.row import Row, make_row
+from conch.data.row import Lineage, Row, make_row
 from conch_schemas import Action
 
 SYSTEM: Final = (
@@ -44,8 +44,15 @@ def synthetic_rows(registry: Registry) -> Iterator[Row]:
                 ],
                 "completion": [{"role": "assistant", "content": reply}],
             }
-            lineage = {"agent": "", "action_ids": (), "state_key": "", "prompt_hash": ""}
-            yield make_row("sft", columns, **lineage, skill=action.skill, origin="synthetic")
+            lineage: Lineage = {
+                "agent": "",
+                "action_ids": (),
+                "state_key": "",
+                "prompt_hash": "",
+                "skill": action.skill,
+                "origin": "synthetic",
+            }
+            yield make_row("sft", columns, **lineage)
 
 
 def _calls(spec: ToolSpec) -> Iterator[dict[str, JsonValue]]:

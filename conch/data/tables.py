@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from conch.data.row import PAIRED, Format
 from conch.errors import UsageError
@@ -82,7 +83,7 @@ def schema_of(format: Format) -> pa.Schema:
 
 
 class ParquetFile:
-    """A Parquet file of one format, written in groups of rows. Close it to have its footer."""
+    """A Parquet file of one format, written in groups of rows. It has its footer once the context is left."""
 
     def __init__(self, file: BinaryIO, format: Format) -> None:
         import pyarrow.parquet as pq
@@ -109,6 +110,11 @@ class ParquetFile:
         assert isinstance(found, pa.Table)
         self._writer.write_table(found.select(self._schema.names))
 
-    def close(self) -> None:
-        """Write the footer. Twice is once."""
-        self._writer.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Write the footer. After an error it is tried too, as the writer does so when it is collected: too late, when
+        its file is closed."""
+        with suppress(OSError) if error is not None else nullcontext():
+            self._writer.close()

@@ -312,8 +312,9 @@ class BackfillReader(Protocol):
 class ExampleReader(Protocol):
     """Experiences of all agents as training reads them, in the order of `seq`."""
 
-    def walk(self) -> Iterator[Example]:
-        """Every experience, read in pages: memory is bounded and the writer not blocked."""
+    def walk(self, *, prompts: bool = True) -> Iterator[Example]:
+        """Every experience, read in pages: memory is bounded and the writer not blocked. Without `prompts` their
+        messages are empty, which takes half of the time."""
         ...
 
     def marks(self) -> Iterator[ExampleMark]:

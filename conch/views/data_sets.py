@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from conch.data import Manifest
+from conch.data import Manifest, Row
 from conch.experience import ExperienceReader
 from conch.views.base import View
 
@@ -81,9 +80,9 @@ class DataRow(View):
     acts: tuple[RowAct, ...]
 
 
-def row_acts(store: ExperienceReader, row: Mapping[str, Any]) -> tuple[RowAct, ...]:
+def row_acts(store: ExperienceReader, row: Row) -> tuple[RowAct, ...]:
     """The acts of a row with their scores and marks as of now."""
-    return tuple(_act(store, str(row["agent"]), action) for action in row["action_ids"] or ())
+    return tuple(_act(store, row.agent, action) for action in row.action_ids)
 
 
 def _act(store: ExperienceReader, agent: str, action: str) -> RowAct:

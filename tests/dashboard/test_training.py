@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from statistics import fmean
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conch.data import LeftOut, Selection, write_snapshot
 from conch.minds.memory import BanditMemory, save
 from conch_schemas import PolicySet, cycle_event_id, source_of
 from conch_services.dashboard.learning import FEWEST, by_policy, curves, slope
@@ -46,12 +48,30 @@ async def test_a_policy_stands_there_with_what_it_earned(dashboard: Dashboard) -
 
 
 async def test_what_is_not_there_is_said(dashboard: Dashboard) -> None:
-    """Fine-tunes, adapters, data sets; and that this agent has no reflex memory."""
+    """Fine-tunes and adapters; that no data set was made, and that this agent has no reflex memory."""
     shown = await page(dashboard)
 
     missing = shown.one("section", aria_labelledby="missing-title").text
-    assert all(word in missing for word in ("Fine-tunes", "Adapters", "Data sets"))
+    assert all(word in missing for word in ("Fine-tunes", "Adapters"))
+    assert "No data set was made yet" in shown.one("section", aria_labelledby="sets-title").text
     assert "echo has no reflex memory" in shown.one("section", aria_labelledby="reflex-title").text
+
+
+async def test_data_sets_are_listed_with_what_they_left_out(dashboard: Dashboard) -> None:
+    """The newest first; one whose manifest was edited says so."""
+    folder = dashboard.world.home.path / "data"
+    write_snapshot([LeftOut("blocked")], folder, "sft", Selection(), name="good")
+    place, _ = write_snapshot([], folder, "kto", Selection(), name="bad")
+    manifest = place / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"rows_in":0', b'"rows_in":1'))
+    os.utime(manifest, (2**33, 2**33))
+
+    rows = (await page(dashboard)).one("section", aria_labelledby="sets-title").one("table").cells()
+
+    assert [row[0] for row in rows] == ["bad", "good"]
+    assert "edited" in rows[0][1]
+    assert rows[1][1:4] == ["sft", "0", "0"]
+    assert "blocked" in rows[1][4]
 
 
 async def test_what_the_reflex_mind_learnt_is_read_from_its_file(dashboard: Dashboard) -> None:

@@ -27,6 +27,7 @@ PROJECTS = ("conch/workspace/files/", "conch/cli/reward/template/")
 EXTRAS = {
     "services/conch_services/otel/": "otel",
     "conch/processes/child.py": "fast",
+    "conch/data/": "data",
     "conch/engine/process.py": "local",
     "conch/memory/embed.py": "memory",
     "conch/tools/mcp/": "mcp",

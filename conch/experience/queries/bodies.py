@@ -5,14 +5,18 @@ Each raises msgspec.DecodeError for a body that does not have them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from conch_schemas import Action
 from conch_schemas.action import ActionKind
+
+_skill: Final[Callable[[Any], str]] = cast("Any", Action.skill).fget
+"""Of whatever has the fields of an action: making one would take ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,7 @@ class ShownAction:
     @property
     def skill(self) -> str:
         """As an `Action` says it."""
-        args: Any = self.args
-        return Action.model_construct(kind=self.kind, valid=self.valid, tool=self.tool, args=args).skill
+        return _skill(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,10 @@ _EXAMPLE: Final = """
     SELECT e.act, e.seq, e.revision, e.acted, unpacked(e.verdict), unpacked(a.body),
     (SELECT unpacked(body) FROM contexts c WHERE c.act = e.act AND c.kind = 'messages')
     FROM experiences e JOIN acts a ON a.act = e.act """
-_NEXT: Final = _EXAMPLE + "WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
+_PROMPTLESS: Final = """
+    SELECT e.act, e.seq, e.revision, e.acted, unpacked(e.verdict), unpacked(a.body), NULL
+    FROM experiences e JOIN acts a ON a.act = e.act """
+_NEXT: Final = "WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
 _MARKS: Final = """
     SELECT e.act, e.seq, e.agent, e.acted, e.total, unpacked(a.body)
     FROM experiences e JOIN acts a ON a.act = e.act WHERE e.seq > ? ORDER BY e.seq LIMIT ?"""
@@ -148,9 +151,9 @@ class SqliteExamples:
     def __init__(self, file: OpenStore) -> None:
         self._file = file
 
-    def walk(self) -> Iterator[Example]:
-        seq = 0
-        while rows := self._file.rows(_NEXT, seq, _PAGE):
+    def walk(self, *, prompts: bool = True) -> Iterator[Example]:
+        seq, sql = 0, (_EXAMPLE if prompts else _PROMPTLESS) + _NEXT
+        while rows := self._file.rows(sql, seq, _PAGE):
             with self._file.intact():
                 page = [_example(row) for row in rows]
             yield from page

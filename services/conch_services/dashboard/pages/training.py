@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.bus import Bus
+from conch.data import Manifest, read_manifest, snapshots_in
+from conch.errors import ConchError
 from conch.experience import ExperienceReader
 from conch.minds import LearningProgress, learnt
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
@@ -36,6 +39,7 @@ async def training(request: Request) -> Response:
     found = await asked(answers.get(("acted", agent), lambda: _acted(world, agent)))
     policies = await asked(answers.get(("policies", agent), lambda: _policies(world, agent)))
     mind = await asked(answers.get(("learnt", agent), lambda: _learnt(world, agent)))
+    sets = await asked(answers.get(("data", agent), lambda: _data_sets(world)))
     position, acted = found.found or (0, [])
     earned = by_policy(acted)
     template = "training_now.html" if "hx-request" in request.headers else "training.html"
@@ -57,6 +61,7 @@ async def training(request: Request) -> Response:
             "data": _data(acted, [one.policy for one in earned[:MOST_DRAWN]]),
             "after": after(request, position),
             "shown": shown,
+            "sets": sets.found or [],
         },
     )
 
@@ -86,6 +91,23 @@ async def policies_of(bus: Bus, agent: str) -> dict[str, PolicySet]:
             found.pop(event.policy, None)
             found[event.policy] = event
     return found
+
+
+async def _data_sets(world: DashboardContext) -> list[tuple[str, Manifest | None]]:
+    """(name, manifest) of the newest snapshots in the home, the newest first; None for one that was edited."""
+
+    def read() -> list[tuple[str, Manifest | None]]:
+        newest = reversed(snapshots_in(world.home.path / "data")[-MOST_DRAWN:])
+        return [(path.name, _manifest(path)) for path in newest]
+
+    return await asyncio.to_thread(read)
+
+
+def _manifest(path: Path) -> Manifest | None:
+    try:
+        return read_manifest(path)
+    except ConchError:
+        return None
 
 
 async def _learnt(world: DashboardContext, agent: str) -> LearningProgress | None:

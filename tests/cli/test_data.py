@@ -1,0 +1,260 @@
+"""`conch data`: data sets are written, counted, led back to their acts, and removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conch.cli import data
+from conch.cli.common import CommonOptions
+from conch.errors import CheckError, StoreError, UsageError
+from conch.home import Home
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Conch, Kept, Life
+
+Printed = Callable[[], str]
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+sys.argv = ["conch", *sys.argv[2:]]
+from conch.cli.main import main
+main()
+"""
+"""Runs a command that may write files of so many bytes: as a full disk, a longer one is refused in mid-write."""
+
+
+def exported(common: CommonOptions, printed: Printed, format: str = "cycles", name: str | None = "one") -> Path:
+    """A snapshot of these experiences: its directory."""
+    data.export(format=format, snapshot=name, common=replace(common, json=True))  # type: ignore[arg-type]
+    return Path(json.loads(printed())["path"])
+
+
+def test_an_export_says_what_went_in_and_why_not(
+    filled: Life, common: CommonOptions, home: Home, printed: Printed
+) -> None:
+    """The counts add up; the name is the digest's where none is given; an export without rows says why."""
+    data.export(format="cycles", common=common)
+    cycles = printed()
+    data.export(format="sft", common=replace(common, json=True))
+    sft = json.loads(printed())
+
+    assert "3 rows of cycles" in cycles
+    manifest = sft["manifest"]
+    assert sft["name"] == manifest["digest"][:12]
+    assert (manifest["rows_seen"], manifest["rows_in"], manifest["left_out"]) == (3, 0, {"prompt not recorded": 3})
+    assert manifest["why_empty"] == "All 3 acts and pairs were left out, 3 of them for: prompt not recorded."
+    assert sorted(path.name for path in Path(sft["path"]).iterdir()) == [
+        "eval-00000.parquet",
+        "manifest.json",
+        "train-00000.parquet",
+    ]
+
+
+def test_a_home_without_experiences_gives_an_empty_data_set(conch: Conch) -> None:
+    """It has columns, and the exit code is 0."""
+    done = conch("data", "export", "--format", "kto", "--jsonl")
+
+    assert done.returncode == 0, done.stderr
+    assert "There is no act in the store yet: conch run makes some." in done.stdout
+
+
+def test_the_same_export_twice_is_one_snapshot(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """Byte by byte, under its own name and under another one; nothing unfinished is left."""
+    first = exported(common, printed, name=None)
+    before = {path.name: path.read_bytes() for path in first.iterdir()}
+    again, other = exported(common, printed, name=None), exported(common, printed, name="other")
+
+    assert again == first
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == before
+    assert sorted(path.name for path in first.parent.iterdir()) == sorted([first.name, "other"])
+
+
+def test_a_name_that_another_snapshot_has_is_refused(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """What is there stays."""
+    place = exported(common, printed)
+    before = (place / "manifest.json").read_bytes()
+
+    with pytest.raises(UsageError, match="another snapshot"):
+        data.export(format="sft", snapshot="one", common=common)
+    with pytest.raises(UsageError, match="no name of a snapshot"):
+        data.export(format="sft", snapshot="../one", common=common)
+
+    assert (place / "manifest.json").read_bytes() == before
+    assert [path.name for path in place.parent.iterdir()] == ["one"]
+
+
+def test_a_row_leads_to_its_act_its_rules_and_its_marks(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """By its id or the beginning of it; the marks are those of the act and of its scores."""
+    place = exported(common, printed)
+    row = _first_row(place)
+
+    data.why(row["row_id"][:14], common=replace(common, json=True))
+    shown = json.loads(printed())
+
+    (act,) = shown["acts"]
+    assert (shown["snapshot"], shown["row_id"]) == ("one", row["row_id"])
+    assert [act["action_id"]] == row["action_ids"]
+    assert act["revision"] == row["revision"] == 1
+    assert {(one["scorer"], one["version"]) for one in act["scores"]} >= {("reward", "1"), ("needs", "1")}
+    assert len(act["marks"]) == 2
+    data.why(row["row_id"], common=common)
+    assert "marks: " in printed()
+
+
+def test_a_row_that_is_nowhere_is_named(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """One sentence for an id without a row, and for what is no id."""
+    exported(common, printed)
+
+    with pytest.raises(UsageError, match="has a row 000000000000"):
+        data.why("0" * 12, common=common)
+    with pytest.raises(UsageError, match="is no row id"):
+        data.why("../../etc", common=common)
+
+
+@pytest.mark.parametrize("jsonl", [False, True])
+def test_edited_rows_are_found(filled: Life, common: CommonOptions, printed: Printed, jsonl: bool) -> None:
+    """`stats` finds that the file has other bytes, `why` that the row's id is not that of its content."""
+    data.export(format="cycles", snapshot="one", jsonl=jsonl, common=replace(common, json=True))
+    place = Path(json.loads(printed())["path"])
+    row = _first_row(place)
+    _edit(place / f"train-00000.{'jsonl' if jsonl else 'parquet'}")
+
+    with pytest.raises(CheckError, match=r"train-00000.* was edited"):
+        data.stats("one", common=common)
+    with pytest.raises(CheckError, match=f"the row {row['row_id']} was edited"):
+        data.why(row["row_id"], common=common)
+
+
+def test_an_edited_manifest_is_found(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """Also where it is no manifest any more."""
+    place = exported(common, printed) / "manifest.json"
+    place.write_bytes(place.read_bytes().replace(b'"rows_in":3', b'"rows_in":4'))
+    with pytest.raises(CheckError, match="was edited"):
+        data.stats("one", common=common)
+
+    place.write_text("{}")
+    with pytest.raises(CheckError, match="is no manifest"):
+        data.stats("one", common=common)
+
+
+def test_a_damaged_file_is_one_sentence(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """A file that is cut off, or missing, is a failed check."""
+    place = exported(common, printed)
+    row = _first_row(place)
+    file = place / "train-00000.parquet"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(CheckError, match="cannot be read"):
+        data.why(row["row_id"], common=common)
+
+    file.unlink()
+    with pytest.raises(CheckError, match="is missing"):
+        data.stats("one", common=common)
+    with pytest.raises(CheckError, match="is missing"):
+        data.why(row["row_id"], common=common)
+
+
+def test_stats_shows_what_a_snapshot_holds(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """A line for each figure; without a name, a line for each snapshot."""
+    exported(common, printed)
+
+    data.stats("one", common=common)
+    one = printed()
+    data.stats(common=common)
+    every = printed()
+    data.stats(common=replace(common, json=True))
+
+    assert "by status: success 3" in one
+    assert every.splitlines()[1].split() == ["one", "cycles", "3", "3"]
+    assert [snapshot["name"] for snapshot in json.loads(printed())["snapshots"]] == ["one"]
+    with pytest.raises(UsageError, match="there is no snapshot at"):
+        data.stats("two", common=common)
+
+
+def test_prune_keeps_the_newest(filled: Life, common: CommonOptions, home: Home, printed: Printed) -> None:
+    """What an export left that was killed goes too."""
+    for place, name in enumerate(("a", "b", "c")):
+        manifest = exported(common, printed, name=name) / "manifest.json"
+        os.utime(manifest, (place, place))
+    (home.path / "data" / ".unfinished-1").mkdir()
+
+    data.prune(keep=1, common=replace(common, json=True))
+
+    assert json.loads(printed())["removed"] == ["a", "b", ".unfinished-1"]
+    assert [path.name for path in (home.path / "data").iterdir()] == ["c"]
+
+
+def test_a_full_disk_leaves_no_half_snapshot(filled: Life, kept: Kept, home: Home) -> None:
+    """The export fails with one sentence; nothing stands under the name, and nothing unfinished is left."""
+    kept(*(fact for cycle in range(3, 40) for fact in filled.cycle(cycle, "long " * 400)))
+    (home.path / "store.db-shm").unlink(missing_ok=True)
+    command = [sys.executable, "-c", LIMITED, "50000", "data", "export", "--format", "cycles", "--jsonl"]
+    done = subprocess.run([*command, "--home", str(home.path)], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("conch: a file would be larger than the limit")
+    assert list((home.path / "data").iterdir()) == []
+
+
+def test_a_database_of_a_newer_version_is_refused(filled: Life, common: CommonOptions, home: Home) -> None:
+    """One sentence, and no snapshot."""
+    with sqlite3.connect(home.path / "store.db") as db:
+        db.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(StoreError, match="newer Conch"):
+        data.export(format="cycles", common=common)
+
+    assert not (home.path / "data").exists()
+
+
+def test_an_export_reads_beside_a_writer(filled: Life, common: CommonOptions, home: Home, printed: Printed) -> None:
+    """A run that holds the store open, in the middle of a transaction, is no obstacle."""
+    with sqlite3.connect(home.path / "store.db", isolation_level=None) as db:
+        db.execute("BEGIN IMMEDIATE")
+        place = exported(common, printed)
+        db.execute("ROLLBACK")
+
+    assert place.name == "one"
+
+
+def test_hostile_text_does_no_harm(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """Lone surrogates, escapes and markup become a row that any reader takes."""
+    place = exported(common, printed)
+
+    import duckdb
+    import polars
+
+    assert polars.read_parquet(place / "*.parquet").height == 3
+    assert duckdb.sql(f"SELECT count(*) FROM '{place}/*.parquet'").fetchall() == [(3,)]
+
+
+def _first_row(place: Path) -> dict[str, Any]:
+    lines = place / "train-00000.jsonl"
+    if lines.exists():
+        return json.loads(lines.read_text().split("\n")[0])
+    import pyarrow.parquet as pq
+
+    return pq.read_table(place / "train-00000.parquet").to_pylist()[0]
+
+
+def _edit(file: Path) -> None:
+    """Change the reward of every row, and write the file as it was written."""
+    if file.suffix == ".jsonl":
+        rows = [json.loads(line) | {"reward": 1.0} for line in file.read_text().split("\n")[:-1]]
+        file.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(file)
+    column = table.column_names.index("reward")
+    pq.write_table(table.set_column(column, "reward", pa.array([1.0] * table.num_rows)), file)

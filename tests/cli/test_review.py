@@ -10,11 +10,11 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -166,12 +166,18 @@ async def test_the_agreement_with_each_rule_is_counted(as_json: CommonOptions, p
     assert {"execution", "needs"} <= by_rule.keys()
 
 
+class Terminal(Protocol):
+    """`conch review next` on a terminal of its own."""
+
+    def __call__(self, options: str, keys: Sequence[tuple[bytes, str]]) -> None:
+        """Send each (key, words) once the words were printed; return when the command has ended in order."""
+
+
 @pytest.fixture
-def terminal(home: Home) -> Iterator[Callable[[str, bytes], str]]:
-    """`terminal(options, keys)`: `conch review next` on a terminal of its own, each key sent once it is asked for."""
+def terminal(home: Home) -> Iterator[Terminal]:
     running: list[subprocess.Popen[bytes]] = []
 
-    def run(options: str, keys: list[bytes]) -> str:
+    def run(options: str, keys: Sequence[tuple[bytes, str]]) -> None:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         command = [sys.executable, "-m", "conch.cli.main", "review", "next", *options.split(), "--home", str(home.path)]
@@ -182,7 +188,7 @@ def terminal(home: Home) -> Iterator[Callable[[str, bytes], str]]:
         running.append(child)
         os.close(theirs)
         seen = ""
-        for key, after in keys:  # type: ignore[misc]
+        for key, after in keys:
             while after not in seen:
                 try:
                     seen += os.read(ours, 65536).decode(errors="replace")
@@ -192,15 +198,14 @@ def terminal(home: Home) -> Iterator[Callable[[str, bytes], str]]:
             os.write(ours, key)
         assert child.wait(30) == 0
         os.close(ours)
-        return seen
 
-    yield run  # type: ignore[misc]
+    yield run
     for child in running:
         child.kill()
 
 
 @pytest.mark.usefixtures("past")
-def test_keys_decide_on_one_row_after_the_other(home: Home, terminal: Any) -> None:
+def test_keys_decide_on_one_row_after_the_other(home: Home, terminal: Terminal) -> None:
     """a approves, r asks for a reason, e opens the editor, s skips, u goes back to the row before, q ends."""
     asks = "[a approve, r reject, e edit, s skip, u back to the one before, q quit]"
     terminal(
@@ -217,7 +222,7 @@ def test_keys_decide_on_one_row_after_the_other(home: Home, terminal: Any) -> No
 
 
 @pytest.mark.usefixtures("past")
-def test_a_blind_pair_is_decided_by_the_better_reply(home: Home, terminal: Any) -> None:
+def test_a_blind_pair_is_decided_by_the_better_reply(home: Home, terminal: Terminal) -> None:
     """The preference is recorded: an approval where it is the chosen one, else a rejection with its reason."""
     asks = "[1 or 2 is better, s skip, u back to the one before, q quit]"
     terminal("--format dpo --blind --reviewer ada", [(b"1", asks), (b"2", asks), (b"q", asks)])

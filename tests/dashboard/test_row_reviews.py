@@ -117,7 +117,9 @@ async def test_keys_decide_on_one_row_after_the_other(tab: Page, dashboard: Dash
     await box.locator("textarea[name=reason]").fill("It made things up.")
     await box.locator(".main").click()
     third = await passed(second)
+    whole = (await asked(dashboard, "/next", row=third, **ADA))["card"]["replies"][0]["text"]
     await tab.keyboard.press("e")
+    await expect(box.locator("textarea[name=text]")).to_have_value(whole)
     await box.locator("textarea[name=text]").fill("REFLECT: read it")
     await box.locator(".main").click()
     await passed(third)

@@ -26,13 +26,13 @@ def said(role: str, text: str) -> list[Any]:
 def make(format: Format = "sft", number: int = 0, **changes: Any) -> Row:
     """A row of the act `number`."""
     prompt, reply = said("user", f"what now, {number}?"), said("assistant", f"filesystem.read {number}")
-    columns: dict[str, Any] = {
+    by_format: dict[str, dict[str, Any]] = {
         "sft": {"prompt": prompt, "completion": reply},
         "kto": {"prompt": prompt, "completion": reply, "label": False},
         "grpo": {"prompt": prompt},
         "dpo": {"prompt": prompt, "chosen": reply, "rejected": said("assistant", "prose")},
         "reward": {"prompt": prompt, "chosen": reply, "rejected": said("assistant", "prose")},
-    }[format]
+    }
     lineage: dict[str, Any] = {
         "agent": "echo",
         "action_ids": (f"act-{number}",) if format not in ("dpo", "reward") else (f"act-{number}", f"act-{number + 1}"),
@@ -45,7 +45,7 @@ def make(format: Format = "sft", number: int = 0, **changes: Any) -> Row:
     }
     if format in ("dpo", "reward"):
         lineage["tier"] = "D"
-    return make_row(format, columns, **(lineage | changes))
+    return make_row(format, by_format[format], **(lineage | changes))
 
 
 def decide(

@@ -61,14 +61,25 @@ async function settle(what, body) {
   else await next();
 }
 
-function open(what) {
+/** The whole reply as it is: what the card shows of it may be shortened. */
+async function reply() {
+  const address = new URLSearchParams({ agent, ...chosen(), row: row() });
+  const answer = await fetch(`${prefix}/api/v1/reviews/next?${address}`).catch(() => null);
+  if (answer?.ok) return (await answer.json()).card.replies[0].text;
+  complain(answer ? await sentence(answer) : "The dashboard does not answer.");
+  return null;
+}
+
+async function open(what) {
+  const text = what === "edit" ? await reply() : "";
+  if (text === null) return;
   verb = what;
   const edits = what === "edit", fields = form.elements;
   document.getElementById("row-title").textContent = `${edits ? "Edit" : "Reject"} row ${row().slice(0, 12)}`;
   form.querySelector(".main").textContent = edits ? "Save" : "Reject";
   document.getElementById("reply-field").hidden = !edits;
   fields.text.required = edits;
-  fields.text.value = edits ? card.querySelector("[data-reply]").textContent : "";
+  fields.text.value = text;
   fields.reason.required = !edits;
   fields.reason.value = "";
   form.querySelector(".wrong").textContent = "";

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from conch.data import PAIRED, Format, Row, make_row
+from conch.data import PAIRED, Format, Row, Tier, make_row
 from conch.errors import UsageError
 from conch.text import well_formed
 
@@ -38,15 +38,29 @@ def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
     if "label" in right:
         right["label"] = True
     pair: dict[str, JsonValue] = {"prompt": row.columns["prompt"], "chosen": reply, "rejected": replaced}
-    lineage = row.lineage() | {"reward": None, "margin": None, "status": "", "skill": "", "origin": "corrected"}
     return (
-        _made(row, row.format, right, lineage),
-        *(_made(row, format, pair, lineage | {"tier": "A"}) for format in _PAIRS),
+        _made(row, row.format, right, row.tier),
+        *(_made(row, format, pair, "A") for format in _PAIRS),
     )
 
 
 _PAIRS: Final[tuple[Format, ...]] = ("dpo", "reward")
 
 
-def _made(row: Row, format: Format, columns: dict[str, JsonValue], lineage: dict[str, object]) -> Row:
-    return make_row(format, columns, **lineage, split=row.split)
+def _made(row: Row, format: Format, columns: dict[str, JsonValue], tier: Tier | None) -> Row:
+    return make_row(
+        format,
+        columns,
+        agent=row.agent,
+        action_ids=row.action_ids,
+        state_key=row.state_key,
+        prompt_hash=row.prompt_hash,
+        policy=row.policy,
+        weights=row.weights,
+        revision=row.revision,
+        reward=None,
+        origin="corrected",
+        weight=row.weight,
+        tier=tier,
+        split=row.split,
+    )

@@ -35,7 +35,11 @@ CYCLES = 14
 def past(home: Home) -> None:
     """Cycles of `echo` on a stream that is gone; the 13th is full of hostile text."""
     life = Life()
-    facts = [life.weights(), *(fact for number in range(1, CYCLES) for fact in life.cycle(hostile=number == 13))]
+    facts = [
+        life.weights(),
+        life.policy(),
+        *(fact for number in range(1, CYCLES) for fact in life.cycle(hostile=number == 13)),
+    ]
     with SqliteStore(home.path / "store.db") as store:
         store.set_epoch("of before")
         store.apply(list(enumerate(facts, 1)), upto=len(facts), now=facts[-1].time + timedelta(hours=1))

@@ -29,6 +29,7 @@ from conch_schemas import (
     GoalCheck,
     NoveltyMeasured,
     Outcome,
+    PolicySet,
     PromptMessage,
     ThoughtFormed,
     ThoughtGrounded,
@@ -101,6 +102,19 @@ class Life:
             time=self.begun,
             version=version,
             parts=parts,
+        )
+
+    def policy(self) -> PolicySet:
+        """What the policy of every act stands for."""
+        return PolicySet(
+            id=consequence_id(self.uid, "run", "p1", PolicySet),
+            source=source_of(self.agent, self.uid),
+            agent=self.agent,
+            time=self.begun,
+            policy="p1",
+            mind="openai",
+            model="qwen2.5-coder:7b",
+            system_prompt="You act in a workspace.",
         )
 
     def cycle(self, *, hostile: bool = False, silent: str | None = None, **changes: Any) -> list[Event]:

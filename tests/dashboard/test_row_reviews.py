@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, expect
 
+from conch.experience import SqliteStore
 from conch_schemas import ReviewDecided, decode, subject_filter
-from tests.dashboard.conftest import Dashboard
+from tests.dashboard.conftest import Dashboard, Seeded
 
 ADA = {"format": "kto", "reviewer": "ada"}
+
+
+@pytest.fixture
+def seeded(seeded: Seeded) -> Seeded:
+    """The system prompt of the acts is known: without it there are no rows of them."""
+    with SqliteStore(seeded.home.path / "store.db") as store:
+        store.apply([(1, seeded.life.policy())], upto=store.position(), now=seeded.life.begun)
+    return seeded
 
 
 async def decisions(dashboard: Dashboard) -> list[ReviewDecided]:

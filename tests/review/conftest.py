@@ -96,7 +96,7 @@ def decided() -> Decide:
 def store() -> Iterator[MemoryStore]:
     """Thirty cycles of `echo`, all in one state, of a stream that is gone."""
     life, made = Life(), MemoryStore()
-    facts = [life.weights(), *(fact for _ in range(30) for fact in life.cycle())]
+    facts = [life.weights(), life.policy(), *(fact for _ in range(30) for fact in life.cycle())]
     made.set_epoch("of before")
     made.apply(list(enumerate(facts, 1)), upto=len(facts), now=facts[-1].time + timedelta(hours=1))
     yield made

@@ -1,8 +1,7 @@
 """What a long life of an agent costs, in parts.
 
-    python -m life --part sdk --part injection
-
-Each part is a module of this package with `measure(quick)`, which prints its rows.
+python -m life --part sdk --part injection
+python -m life --part month --cycles 260000
 """
 
 from __future__ import annotations
@@ -11,18 +10,24 @@ import argparse
 
 from runs import options
 
-from life import injection, sdk
+from life import injection, month, sdk
 
-PARTS = {"sdk": sdk.measure, "injection": injection.measure}
+PARTS = ("sdk", "injection", "month")
 
 
 def main() -> None:
     """Measure the parts that are named; all, where none is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, action="append", help="repeatable")
+    parser.add_argument("--cycles", type=int, default=month.CYCLES, help="of the part month, for each of its settings")
     chosen = options(parser)
-    for name in chosen.part or PARTS:
-        PARTS[name](chosen.quick)
+    parts = chosen.part or PARTS
+    if "sdk" in parts:
+        sdk.measure(chosen.quick)
+    if "injection" in parts:
+        injection.measure(chosen.quick)
+    if "month" in parts:
+        month.measure(chosen.quick, chosen.cycles)
 
 
 main()

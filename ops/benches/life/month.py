@@ -2,8 +2,8 @@
 
 An agent of the product with a scripted mind, its tools, notes, measured effects and its long memory, without a pause
 between two cycles; each act's reward is drawn. The bus is in memory and stamps each event with a clock that goes on by
-CYCLE_SECONDS with each cycle, and the stream is trimmed by the time of its events. The consumers and their store are left
-out: they have benches of their own.
+CYCLE_SECONDS with each cycle, and the stream is trimmed by the time of its events. The consumers and their store are
+left out: they have benches of their own.
 """
 
 from __future__ import annotations

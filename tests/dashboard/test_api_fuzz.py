@@ -64,6 +64,8 @@ WITHOUT = {
     "POST /agents/{agent}/pause",
     "POST /agents/{agent}/resume",
     "POST /agents/{agent}/goal/drop",
+    "POST /agents/{agent}/goal/accept",
+    "POST /agents/{agent}/goal/veto",
     "POST /agents/{agent}/approve",
     "POST /agents/{agent}/deny",
     "POST /agents/{agent}/chat",

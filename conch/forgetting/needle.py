@@ -75,5 +75,9 @@ def _cases(text: str) -> set[str]:
 
 def _forms(text: str) -> set[str]:
     """The text plain, as a JSON string, and as a JSON string within one."""
-    once = {json.dumps(text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)}
-    return {text, *once, *(json.dumps(one)[1:-1] for one in once)}
+    once = _escaped(text)
+    return {text, *once, *(twice for one in once for twice in _escaped(one))}
+
+
+def _escaped(text: str) -> set[str]:
+    return {json.dumps(text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)}

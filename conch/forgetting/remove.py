@@ -45,6 +45,7 @@ from conch.forgetting.request import (
 from conch.home import Home
 from conch.log import get_logger
 from conch.memory import MEMORY_FILE, LongTermMemory
+from conch.minds import forget_words
 from conch_schemas import (
     ContractViolationError,
     Mark,
@@ -281,6 +282,7 @@ def _clean_files(
             rows += memory.forget(memory.of_events(events))
         finally:
             memory.close()
+        rows += forget_words(home.agent_dir(agent) / "reflex.npz", needle.texts)
     files = 0
     for held in held_files(home, store_location(settings.store.url, home.path), needle):
         remove_from(home, held, needle)

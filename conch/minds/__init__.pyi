@@ -16,6 +16,7 @@ from .installed import refuse_minds as refuse_minds
 from .installed import why_not as why_not
 from .masked import MaskedMind as MaskedMind
 from .memory import LearningProgress as LearningProgress
+from .memory import forget_words as forget_words
 from .memory import learnt as learnt
 from .protocol import ActReward as ActReward
 from .protocol import Completion as Completion

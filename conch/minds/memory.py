@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypedDict
@@ -15,7 +16,7 @@ from conch.errors import HomeError
 from conch.log import get_logger
 from conch.minds.bandit import LinUCB, Sparse
 from conch.minds.features import GROUPS, SIZE, TemplateRecord
-from conch.minds.templates import TEMPLATES
+from conch.minds.templates import TEMPLATES, WORD
 
 ALPHA = 0.08
 RIDGE = 0.03
@@ -115,6 +116,23 @@ def load(path: Path) -> BanditMemory:
     except Exception as error:  # numpy has no common exception class for malformed files
         _set_aside(path, error)
         return BanditMemory()
+
+
+def forget_words(path: Path, texts: Iterable[str]) -> int:
+    """Drop the words of these texts from the stored memory, which the mind would use again; how many there were.
+
+    For a mind that does not run. Raises HomeError and OSError.
+    """
+    gone = {word.casefold() for text in texts for word in WORD.findall(text)}
+    if not gone or not path.exists():
+        return 0
+    memory = load(path)
+    kept = {word: None for word in memory.words if word.casefold() not in gone}
+    dropped = len(memory.words) - len(kept)
+    if dropped:
+        memory.words = kept
+        save(memory, path)
+    return dropped
 
 
 @dataclass(frozen=True)

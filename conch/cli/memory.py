@@ -14,6 +14,7 @@ from conch.cli.options import COMMON, AgentName, Limit
 from conch.cli.people_facts import agent_named
 from conch.errors import ConchError, UsageError
 from conch.memory import MEMORY_FILE, LongTermMemory, MemoryKind, StoredMemory, default_embedder
+from conch.requests import forget_memories
 from conch.text import safe_text
 
 if TYPE_CHECKING:
@@ -87,14 +88,7 @@ def forget(*memories: Id, agent: AgentName = None, common: CommonOptions = COMMO
         raise UsageError("name at least one memory: conch memory list shows their ids")
     with _opened(common, agent) as (store, name):
         found = {one.id: one for one in (_named(store, memory, name) for memory in memories)}
-        store.forget(list(found))
-        notes = common.existing().agent_dir(name) / "notes.db"
-        if notes.exists():
-            from conch.tools import Notes
-
-            with Notes(notes) as kept:
-                for one in found.values():
-                    kept.forget(one.text)
+        forget_memories(common.existing(), name, store, list(found.values()))
     if common.json:
         from conch.views import MemoriesForgotten
 

@@ -30,6 +30,7 @@ from .human_score import publish_score as publish_score
 from .human_score import refuse_score as refuse_score
 from .human_score import said_score as said_score
 from .human_score import score_range as score_range
+from .memories import forget_memories as forget_memories
 from .ratings import publish_rating as publish_rating
 from .ratings import rated as rated
 from .walks import Walks as Walks

@@ -45,6 +45,7 @@ MENU = (
         "Conversations with the agent: each answer with its reward and its mark, and your word on it: right, wrong, or "
         "the answer that would have been right.",
     ),
+    MenuEntry("/memory", "Memory", "What the agent remembers of its acts, its notes and your words, and from where."),
     MenuEntry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
     MenuEntry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
     MenuEntry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),

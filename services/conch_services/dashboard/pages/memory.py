@@ -1,0 +1,61 @@
+"""`/memory`: what the agent remembers, searched and listed; one memory with its sources and contradictions."""
+
+from __future__ import annotations
+
+import time
+from typing import get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.memory import LongTermMemory, MemoryKind, StoredMemory
+from conch.views import Memories, MemoryRow, memories_found, memories_shown
+from conch_services.dashboard.api.memories import memory_read
+from conch_services.dashboard.asking import asked
+from conch_services.dashboard.page import agent_of, page
+
+SHOWN = 50
+"""Memories of a page."""
+LONGEST_TEXT = 500
+"""Most characters of a search; the rest is left out."""
+SHORT_ID = 8
+"""Characters of an id that a link shows."""
+KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
+
+
+async def memories(request: Request) -> Response:
+    """The last memories, the newest first, or those of `?kind=`; with `?text=` those that fit it, the best first."""
+    agent, query = await agent_of(request), request.query_params
+    text = query.get("text", "").strip()[:LONGEST_TEXT]
+    kind = next((one for one in KINDS if one == query.get("kind")), None)
+
+    def found(store: LongTermMemory) -> Memories:
+        if text:
+            return memories_found(agent, len(store), store.recall(text, SHOWN, now=time.time()))
+        return memories_shown(agent, len(store), store.newest(SHOWN, kind))
+
+    looked = await asked(memory_read(request.app.state.world, agent, found))
+    told = {"found": looked.found, "text": text, "kind": kind, "kinds": KINDS, "why": looked.why, "most": SHOWN}
+    return await page(
+        request, "memory.html", told | {"after": request.app.state.world.hub.last, "broken": looked.broken}
+    )
+
+
+async def memory(request: Request) -> Response:
+    """One memory, whole, with its sources and those that contradict it."""
+    agent, id = await agent_of(request), str(request.path_params["memory"])
+
+    def found(store: LongTermMemory) -> Memories:
+        one: tuple[StoredMemory, ...] = store.find(id, 1)
+        others = [other for against in (one[0].contradicted_by if one else ()) for other in store.find(against, 1)]
+        return memories_shown(agent, len(store), [*one, *others])
+
+    looked = await asked(memory_read(request.app.state.world, agent, found))
+    rows: tuple[MemoryRow, ...] = looked.found.memories if looked.found is not None else ()
+    told: dict[str, object] = {"row": rows[0] if rows else None, "against": rows[1:], "short": SHORT_ID}
+    told |= {"why": looked.why, "broken": looked.broken, "after": request.app.state.world.hub.last}
+    return await page(request, "memory_one.html", told, 503 if looked.broken else 200 if rows else 404)
+
+
+ROUTES = [Route("/memory", memories), Route("/memory/{memory:str}", memory)]

@@ -1,0 +1,81 @@
+"""The memories on the dashboard: listed, searched, shown with where they come from, forgotten."""
+
+from __future__ import annotations
+
+from playwright.async_api import Page, expect
+
+from conch.memory import MEMORY_FILE, LongTermMemory
+from conch.tools import Notes
+from tests.dashboard.conftest import Dashboard
+from tests.dashboard.document import parsed
+from tests.dashboard.life import HOSTILE
+from tests.memories import made
+
+
+def remember(dashboard: Dashboard) -> dict[str, str]:
+    """The agent remembers five things, two of which contradict each other; the ids by the texts."""
+    texts = {
+        "The tide at noon is 3 metres high": "note",
+        "The tide at noon is 4 metres high": "note",
+        "Kelp grows on rock": "fact",
+        HOSTILE: "message",
+        "Read the list before the file": "lesson",
+    }
+    store = LongTermMemory(dashboard.seeded.home.agent_dir("echo") / MEMORY_FILE)
+    store.add(made(text, kind, number) for number, (text, kind) in enumerate(texts.items(), 1))
+    store.consolidate()
+    found = {one.text: one.id for one in store.newest(10)}
+    store.close()
+    return found
+
+
+async def test_the_page_lists_and_searches_memories(dashboard: Dashboard) -> None:
+    """The newest first; by kind; by words the best first. Hostile text is text, and an empty memory says so."""
+    empty = (await dashboard.client.get("/memory")).text
+    remember(dashboard)
+    listed = parsed((await dashboard.client.get("/memory")).text).one("tbody").text
+    facts = parsed((await dashboard.client.get("/memory?kind=fact")).text).one("tbody").text
+    found = parsed((await dashboard.client.get("/memory?text=high+tides")).text).one("tbody").text
+    nothing = (await dashboard.client.get("/memory?text=submarine")).text
+
+    assert "No memory yet" in empty
+    assert listed.index("Read the list") < listed.index("Kelp") < listed.index("4 metres") < listed.index("3 metres")
+    assert "<script>alert(1)</script>" in listed
+    assert listed.count("contradicted") == 2
+    assert ("Kelp" in facts, "tide" in facts) == (True, False)
+    assert ("metres" in found, "Kelp" in found) == (True, False)
+    assert "Nothing fits" in nothing
+
+
+async def test_a_memory_leads_to_its_cycle_and_to_what_contradicts_it(dashboard: Dashboard) -> None:
+    """Another id is not found; a damaged file is said to be one."""
+    ids = remember(dashboard)
+    page = parsed((await dashboard.client.get(f"/memory/{ids['The tide at noon is 3 metres high']}")).text)
+    missing = await dashboard.client.get("/memory/0000ffff")
+    (dashboard.seeded.home.agent_dir("echo") / MEMORY_FILE).write_bytes(b"no database" * 1000)
+    broken = await dashboard.client.get("/memory")
+
+    links = {link.attributes["href"].rpartition(dashboard.prefix)[2] for link in page.all("a")}
+    assert "/cycles/1" in links
+    assert f"/memory/{ids['The tide at noon is 4 metres high']}" in links
+    assert (missing.status_code, "no such memory" in missing.text) == (404, True)
+    assert "cannot be used" in broken.text
+
+
+async def test_a_memory_is_forgotten_once_that_is_confirmed(dashboard: Dashboard, tab: Page) -> None:
+    """Cancelled, it stays; confirmed, it is gone with the note of the same text, and the page is the list again."""
+    id = remember(dashboard)["Kelp grows on rock"]
+    notes = Notes(dashboard.seeded.home.agent_dir("echo") / "notes.db")
+    notes.remember("Kelp grows on rock")
+    await tab.goto(f"./memory/{id}")
+    await tab.get_by_role("button", name="Forget…").click()
+    await tab.get_by_role("button", name="Cancel").click()
+    await tab.get_by_role("button", name="Forget…").click()
+    await expect(tab.locator("#forget-box")).to_contain_text("deleted for good")
+    await tab.locator("#forget-box").get_by_role("button", name="Forget", exact=True).click()
+
+    await expect(tab.locator("tbody tr")).to_have_count(4)
+    assert (await dashboard.client.get(f"/memory/{id}")).status_code == 404
+    assert (await dashboard.client.delete(f"/api/v1/memories/{id}")).status_code == 404
+    assert notes.recall("kelp") == ()
+    notes.close()

@@ -72,6 +72,7 @@ WITHOUT = {
     "POST /dlq/{letter}/drop",
     "GET /cycles/{cycle}",
     "GET /memories/{memory}",
+    "DELETE /memories/{memory}",
     "POST /cycles/{cycle}/approve",
     "POST /cycles/{cycle}/reject",
 }

@@ -74,6 +74,7 @@ WITHOUT = {
     "POST /dlq/{letter}/drop",
     "GET /cycles/{cycle}",
     "GET /memories/{memory}",
+    "DELETE /memories/{memory}",
     "POST /cycles/{cycle}/approve",
     "POST /cycles/{cycle}/reject",
     "POST /reviews/{row}/approve",

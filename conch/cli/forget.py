@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -179,7 +179,8 @@ def _ask() -> None:
 
 async def _by_the_run(home: Home, pid: int, request: ForgetRequest) -> ForgetReport | None:
     """The report of the run in progress, which carries the request out; None: it ended before."""
-    os.kill(pid, signal.SIGUSR1)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGUSR1)
     while (report := read_report(home)) is None or report.id != request.id:
         await asyncio.sleep(POLL_SECONDS)
         if not _is_there(pid):

@@ -166,8 +166,9 @@ def _write(report: Report, file: Path, common: CommonOptions) -> None:
     page = sealed(rendered(report), key)
     try:
         write_whole(file, page.decode(), 0o644)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written ({error.strerror}): name another file with --out") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no file"
+        raise UsageError(f"{file} cannot be written ({why}): name another file with --out") from None
     public, marks = base64.b64encode(bytes(key.verify_key)).decode(), len(report.marks)
     if common.json:
         emit(ReportMade(file=str(file), bytes=len(page), key=public, marks=marks))

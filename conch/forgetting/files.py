@@ -82,7 +82,7 @@ def files_left(home: Home, needle: Needle) -> list[str]:
 
 def _files(home: Home, store: StoreLocation) -> Iterator[Path]:
     """The files that may be changed."""
-    apart = {home.bus, home.keys, home.path / ".git"}
+    apart = {home.bus, home.keys, home.path / ".git", home.path / "data"}  # data sets are exports
     own = (home.path / name for name in (REPORT, "lock", "format"))
     stay = {
         home.config_file,

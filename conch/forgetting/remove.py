@@ -40,6 +40,7 @@ from conch.forgetting.request import (
     RemovalPlan,
     close_request,
     read_request,
+    remove_unwritten,
     write_request,
 )
 from conch.home import Home
@@ -78,6 +79,7 @@ async def finish(home: Home, settings: Settings, bus_of_home: BusOfHome) -> Forg
     The caller owns the home; `bus_of_home` opens its bus. Raises HomeError, BusError, StoreError; the
     request stays then.
     """
+    remove_unwritten(home)
     request = read_request(home)
     if request is None:
         return None

@@ -6,11 +6,13 @@ the next `conch forget`. It holds the words themselves, and is gone at the end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from pathlib import Path
 from typing import TypeVar
 
+import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conch.errors import HomeError
@@ -70,8 +72,20 @@ class ForgetReport(BaseModel):
 
 
 def read_request(home: Home) -> ForgetRequest | None:
-    """The request that is being carried out; None: there is none. Raises HomeError for a file that is none."""
+    """The request that is being carried out; None: there is none, or all of it is done and its file blank. Raises
+    HomeError for a file that is none."""
+    with contextlib.suppress(OSError):
+        if not home.forget_file.read_bytes().strip():
+            home.forget_file.unlink()
     return _read(home.forget_file, ForgetRequest)
+
+
+def remove_unwritten(home: Home) -> None:
+    """Remove what a killed process left of a request that it was writing."""
+    for file in home.path.glob(f".{home.forget_file.name}.*"):
+        pid = file.name.rpartition(".")[2]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            file.unlink(missing_ok=True)
 
 
 def write_request(home: Home, request: ForgetRequest) -> None:

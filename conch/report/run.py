@@ -11,7 +11,7 @@ from typing import Final
 from conch.experience import ChartReader, ExperiencePoint, ExperienceReader
 from conch.report.models import ReportedComponent, ReportedCycle, ReportedGoal, ReportedRun
 from conch.views import chain_start
-from conch.witness import Verification
+from conch.witness import ForgottenRecords, Verification
 from conch_schemas import Mark
 
 PAGE: Final = 1000
@@ -64,7 +64,8 @@ def run_figures(store: ExperienceReader, home: str, agent: str, last: int | None
     if newest is None or oldest is None:
         return None
     cycles = len(counted.totals)
-    marks, kept = Verification(agent), deque[Mark](maxlen=MARKS)
+    marks = Verification(agent, ForgottenRecords(store.chain.forgotten(agent)))
+    kept = deque[Mark](maxlen=MARKS)
     for mark in store.chain.marks(agent):
         marks.take(mark)
         kept.append(mark)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from conch.errors import CheckError, UsageError
 from conch.report.models import Report
-from conch.witness import mark_hash
+from conch.witness import is_without_words, mark_hash
 
 if TYPE_CHECKING:
     from nacl.signing import SigningKey
@@ -46,6 +46,8 @@ def check(file: Path, key: str | None = None) -> ReportChecked:
     """Check a page: its signature, then the hash of each mark in it. `key`: the public key that must have signed it,
     base64; None: any.
 
+    A mark whose words were removed at a person's request has its hash, and none to be taken anew.
+
     Raises UsageError for a file that cannot be read or is no report, CheckError where something in it was changed or
     another key signed it.
     """
@@ -68,7 +70,7 @@ def check(file: Path, key: str | None = None) -> ReportChecked:
             f"{file} holds a report of a version that this one does not know: upgrade conch-agent"
         ) from None
     for mark in report.marks:
-        if mark_hash(mark) != mark.hash:
+        if mark_hash(mark) != mark.hash and not is_without_words(mark):
             raise CheckError(f"{file}: mark {mark.sequence} of {mark.agent} is not what its hash was taken over")
     return ReportChecked(report, signer)
 

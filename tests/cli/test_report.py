@@ -19,6 +19,8 @@ from conch.experience import SqliteReader
 from conch.home import Home
 from conch.report import check
 from conch.report.run import curve, run_figures
+from conch.witness import without_words
+from conch_schemas import PersonForgotten
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept, Life
@@ -207,3 +209,30 @@ def test_the_curve_keeps_the_mean_of_equal_groups(totals: list[float]) -> None:
     assert min(totals) - 1e-9 <= min(points) <= max(points) <= max(totals) + 1e-9
     if len(totals) <= 120:
         assert points == totals
+
+
+def test_marks_without_words_are_no_change(filled: Life, common: CommonOptions, kept: Kept, tmp_path: Path) -> None:
+    """What was removed at a person's request is in the page of the run without its words, and the page holds."""
+    with SqliteReader(filled.home.path / "store.db") as store:
+        [first, *_] = store.chain.marks("echo")
+    record = PersonForgotten(
+        id="00000000-0000-4000-8000-000000000001",
+        source=filled.act(0).source,
+        agent="echo",
+        request="r",
+        actions=(str(first.action_id),),
+        marks=(without_words(first),),
+    )
+    kept(record, filled.mark(record))
+
+    report.run(out=tmp_path / "run.html", common=common)
+
+    [found] = check(tmp_path / "run.html").report.runs
+    assert found.chain == "each of the 7 marks follows from the one before"
+    assert found.last_marks[0].response == ""
+
+
+def test_a_name_that_is_no_file_is_named(filled: Life, common: CommonOptions) -> None:
+    """A directory, or nothing at all."""
+    with pytest.raises(UsageError, match="cannot be written"):
+        report.cycle(1, out=Path(), common=common)

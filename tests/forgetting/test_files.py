@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from conch.experience import store_location
 from conch.forgetting import Needle
 from conch.forgetting.files import files_left, held_files, remove_from
+from conch.forgetting.request import read_request, remove_unwritten
 from conch.home import Home
 from conch.snapshots import SNAPSHOTS, SnapshotShelf
 from conch.snapshots.shelf import packed
@@ -130,3 +132,19 @@ def test_kept_workspaces_with_the_words_are_removed_whole(home: Home, kept: Call
     remove_from(home, held, WORDS)
     assert not shelf.folder.exists()
     assert list(held_files(home, store_location(None, home.path), WORDS)) == []
+
+
+def test_a_request_that_was_done_and_not_removed_is_none(home: Home) -> None:
+    """A kill behind the overwriting leaves a blank file: nothing is left to do."""
+    home.forget_file.write_bytes(b"   ")
+    assert read_request(home) is None
+    assert not home.forget_file.exists()
+
+
+def test_what_a_killed_process_left_of_a_request_is_removed(home: Home) -> None:
+    """Its words are not to stay; the file of a process that is alive is its own."""
+    dead, alive = (home.path / f".{home.forget_file.name}.{pid}" for pid in (2**22 + 1, os.getpid()))
+    for file in (dead, alive):
+        file.write_text("Roswitha")
+    remove_unwritten(home)
+    assert (dead.exists(), alive.exists()) == (False, True)

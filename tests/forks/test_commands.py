@@ -42,7 +42,9 @@ def run(place: Path, *arguments: str, status: int = 0, **environment: str) -> st
     """What a command prints: on stdout, or for another status on stderr."""
     done = subprocess.run(
         [str(CONCH), *arguments, "--home", str(place / "home")],
-        env=os.environ | {"COLUMNS": "200"} | environment,
+        env={name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}
+        | {"COLUMNS": "200"}
+        | environment,
         capture_output=True,
         text=True,
         timeout=120,

@@ -89,9 +89,10 @@ OF_AGENTS = (
     TaskProgressed,
     MemoryConsolidated,
     ReviewDecided,
+    PersonForgotten,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
-to them, ratings and reviews."""
+to them, ratings, reviews, and records of what it removed at a person's request."""
 OF_PEOPLE = (
     MessageReceived,
     AnswerRated,

@@ -35,7 +35,8 @@ _NUMBERS: Final = "SELECT act, action_id FROM actions WHERE action_id IN"
 _MARKS: Final = "SELECT sequence, unpacked(body) FROM marks WHERE agent = ? AND sequence > ? ORDER BY sequence LIMIT ?"
 _OUTBOX: Final = "SELECT place, body FROM outbox"
 _NEEDS: Final = "SELECT id, unpacked(body) FROM needs WHERE act = 0"
-_UNNAMED: Final = "SELECT id, unpacked(body) FROM reviews WHERE action_id IS NULL"
+_SAID: Final = "SELECT id, unpacked(body) FROM reviews"
+_SYSTEMS: Final = "SELECT kind, unpacked(body) FROM contexts WHERE act = 0"
 _DELETIONS: Final = (
     "DELETE FROM forks WHERE (agent, cycle) IN (SELECT agent, cycle FROM acts WHERE act = ?)",
     "DELETE FROM scores WHERE act = ?",
@@ -109,8 +110,8 @@ class StoreSearch:
 
 
 def remove_acts(store: StoreLocation, records: Iterable[PersonForgotten], held: Held) -> None:
-    """Remove from the store what the records name, and needs and outgoing events that hold the words, in one
-    transaction; then rewrite the store, so that no page holds what was deleted or revised before.
+    """Remove from the store what the records name, and needs, reviews, system prompts and outgoing events that hold
+    the words, in one transaction; then rewrite the store, so that no page holds what was deleted or revised before.
 
     For a store that no other process writes to. A second time changes nothing. The store needs its own size again on
     the disk. Raises StoreError.
@@ -122,7 +123,8 @@ def remove_acts(store: StoreLocation, records: Iterable[PersonForgotten], held: 
                 forget_rows(opened.db, record, 0)
             _delete_held(opened.db, _OUTBOX, "DELETE FROM outbox WHERE place = ?", held)
             _delete_held(opened.db, _NEEDS, "DELETE FROM needs WHERE act = 0 AND id = ?", held)
-            _delete_held(opened.db, _UNNAMED, "DELETE FROM reviews WHERE id = ?", held)
+            _delete_held(opened.db, _SAID, "DELETE FROM reviews WHERE id = ?", held)
+            _delete_held(opened.db, _SYSTEMS, "DELETE FROM contexts WHERE act = 0 AND kind = ?", held)
         with opened.reading() as db:
             db.rewrite()
     finally:
@@ -136,14 +138,15 @@ def forget_rows(db: Database, record: PersonForgotten, seq: int) -> None:
         for deletion in _DELETIONS:
             db.execute(deletion, (number,))
         db.execute("DELETE FROM actions WHERE action_id = ?", (action,))
-        db.execute("DELETE FROM reviews WHERE action_id = ?", (action,))
+    # Reviews outlive the rows of their acts.
+    db.executemany("DELETE FROM reviews WHERE action_id = ?", [(action,) for action in record.actions])
     gone = set(record.actions)
     for place, body in db.execute(_OUTBOX).fetchall() if gone else ():
         if json.loads(body).get("actionid") in gone:
             db.execute("DELETE FROM outbox WHERE place = ?", (place,))
     for mark in record.marks:
         db.execute(_KEEP_MARK, (mark.agent, mark.sequence, mark.id, mark.hash, seq, mark.model_dump_json()))
-    db.execute(_KEEP_RECORD, (_RECORD + record.id, wire_form(record)))
+    db.execute(_KEEP_RECORD, (_RECORD + record.id, wire_form(record).decode()))
 
 
 def records_in(db: Database, agent: str) -> list[PersonForgotten]:

@@ -37,7 +37,8 @@ class SqlSampling:
 
     def since(self, change: int) -> SampleChanges:
         with self._file.snapshot():
-            found = self._found(_SINCE, change)
+            is_counted = self._file.changes() > 0  # else the file is of an older schema, and has no such index
+            found = self._found(_SINCE, change) if is_counted else self._found(f"{_COLUMNS} WHERE act < ?", 0)
         found.rows.sort(key=attrgetter("seq"))
         return found
 

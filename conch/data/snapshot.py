@@ -6,12 +6,13 @@ Rows are spilled into one file for each first byte of the row id, then sorted fi
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
@@ -27,7 +28,7 @@ from conch.data.tables import ParquetFile, refuse_without_arrow
 from conch.errors import ContractError, UsageError
 
 UNFINISHED: Final = ".unfinished-"
-"""Begins the name of a directory in which a snapshot is being written."""
+"""Begins the name of a directory in which a snapshot is being written. Its writer holds a lock (flock) on it."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SPLITS: Final[tuple[Split, ...]] = ("train", "eval")
 _DIGITS: Final = 12
@@ -63,13 +64,9 @@ def write_snapshot(
     if not jsonl:
         refuse_without_arrow()
     out.mkdir(parents=True, exist_ok=True)
-    work = out / f"{UNFINISHED}{uuid4().hex}"
-    work.mkdir(mode=0o700)
-    try:
+    with _working_directory(out) as work:
         manifest = _write_files(answers, work, format, selection, jsonl=jsonl)
         return _published(work, out / (name or manifest.digest[:_DIGITS]), manifest), manifest
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def read_manifest(snapshot: Path) -> Manifest:
@@ -79,6 +76,21 @@ def read_manifest(snapshot: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(f"there is no snapshot at {snapshot}: conch data export makes one") from error
     return Manifest.decode(text, str(snapshot / MANIFEST))
+
+
+@contextmanager
+def _working_directory(out: Path) -> Iterator[Path]:
+    """A locked directory in `out` to write in; what is left there at the end is removed."""
+    work = out / f"{UNFINISHED}{uuid4().hex}"
+    work.mkdir(mode=0o700)
+    handle = os.open(work, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        os.close(handle)
 
 
 def _write_files(

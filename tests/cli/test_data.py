@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import pytest
 
 from conch.cli import data
 from conch.cli.common import CommonOptions
+from conch.data import LeftOut, Selection, write_snapshot
 from conch.errors import CheckError, StoreError, UsageError
 from conch.home import Home
 
@@ -191,6 +192,38 @@ def test_prune_keeps_the_newest(filled: Life, common: CommonOptions, home: Home,
 
     assert json.loads(printed())["removed"] == ["a", "b", ".unfinished-1"]
     assert [path.name for path in (home.path / "data").iterdir()] == ["c"]
+
+
+def test_prune_leaves_the_directories_of_others(
+    filled: Life, common: CommonOptions, home: Home, printed: Printed
+) -> None:
+    """A manifest of another program, an edited one and a link to a snapshot stay, and do not count as snapshots."""
+    place = exported(common, printed)
+    for name, text in (("site", '{"name": "a page"}'), ("notes", "no JSON"), ("edited", "")):
+        (home.path / "data" / name).mkdir()
+        whole = (place / "manifest.json").read_text().replace('"rows_in":3', '"rows_in":4')
+        (home.path / "data" / name / "manifest.json").write_text(text or whole)
+    (home.path / "data" / "link").symlink_to(place)
+
+    data.prune(keep=1, common=replace(common, json=True))
+    kept = json.loads(printed())["removed"]
+    data.prune(keep=0, common=replace(common, json=True))
+
+    assert (kept, json.loads(printed())["removed"]) == ([], ["one"])
+    assert sorted(path.name for path in (home.path / "data").iterdir()) == ["edited", "link", "notes", "site"]
+
+
+def test_prune_leaves_an_export_in_progress(home: Home, common: CommonOptions, printed: Printed) -> None:
+    """The export gets its name after a prune that ran beside it."""
+
+    def answers() -> Iterator[LeftOut]:
+        data.prune(keep=0, common=replace(common, json=True))
+        yield LeftOut("blocked")
+
+    place, _ = write_snapshot(answers(), home.path / "data", "cycles", Selection(), name="one")
+
+    assert json.loads(printed())["removed"] == []
+    assert [path.name for path in (home.path / "data").iterdir()] == [place.name]
 
 
 def test_a_full_disk_leaves_no_half_snapshot(filled: Life, kept: Kept, home: Home) -> None:

@@ -315,3 +315,29 @@ def test_candidates_of_a_fork_are_pairs_of_the_same_prompt(store: SqliteStore, p
     assert row.columns["prompt"][1] == {"role": "user", "content": "what now?"}  # type: ignore[index,call-overload]
     assert row.action_ids == (act.action_id,)
     assert left["totals of different cohorts"] == 2
+
+
+def test_equal_candidates_of_a_fork_are_one(store: SqliteStore, put: Put, append: Append) -> None:
+    """Also where they differ before they are redacted, or their pair comes from two cohorts; each is counted."""
+    act = put(1)
+    bad = 'TOOL: shell(command="make a mess of it for {}")'
+    append(
+        candidate(act, 0, READ, 0.6),
+        candidate(act, 1, READ, 0.6),
+        candidate(act, 2, bad.format("anna"), 0.1),
+        candidate(act, 3, bad.format("bert"), 0.1),
+        candidate(act, 4, READ, 0.6, version="1"),
+        candidate(act, 5, bad.format("anna"), 0.1, version="1"),
+    )
+
+    found = list(rows_of(store, "dpo", redact=lambda text: text.replace("anna", "*").replace("bert", "*")))
+
+    [row] = [one for one in found if isinstance(one, Row)]
+    assert (row.tier, row.reward) == ("B", 0.6)
+    assert Counter(one.reason for one in found if isinstance(one, LeftOut)) == {
+        "the same candidate is there": 2,
+        "the same pair is there": 1,
+        "totals of different cohorts": 2,
+        "margin too small": 2,
+        "no other act in its state": 1,
+    }

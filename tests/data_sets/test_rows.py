@@ -10,8 +10,9 @@ import pytest
 
 from conch.actions import parse
 from conch.data import FORMATS, Format, LeftOut, Row, Selection, rows_of
+from conch.data.survey import survey_of
 from conch.errors import UsageError
-from conch.experience import SqliteStore
+from conch.experience import ExampleMark, SqliteStore
 from conch.testing import make_reward_assigned
 from conch_schemas import ActionTaken, Cut, ForkScored, Outcome, Part, Score, WeightsSet
 from tests.data_sets.conftest import REGISTRY
@@ -341,3 +342,23 @@ def test_equal_candidates_of_a_fork_are_one(store: SqliteStore, put: Put, append
         "margin too small": 2,
         "no other act in its state": 1,
     }
+
+
+def test_an_act_that_comes_during_the_walk_waits_for_the_next_one(store: SqliteStore, put: Put) -> None:
+    """The rows are those of the acts that were surveyed; one in a new state has no other to be compared with."""
+    put(1, total=0.9)
+    put(2, READ, -0.9)
+    for format in FORMATS:
+        before, found = list(rows_of(store, format)), rows_of(store, format)
+        put(100 + FORMATS.index(format), total=0.1, state=f"new in {format}")
+
+        assert list(found) == before, format
+
+
+def test_a_state_that_was_not_surveyed_has_nothing_to_compare_with() -> None:
+    """An act whose scores came late may stand before the last one of the survey."""
+    survey = survey_of([ExampleMark(n, "echo", n, 0.5, "s1", "", n) for n in (1, 2)], 0.0)
+
+    assert survey.advantage("echo", "s1", 0.5) is not None
+    assert survey.advantage("echo", "s2", 0.5) is None
+    assert survey.advantage("other", "s1", 0.5) is None

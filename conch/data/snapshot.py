@@ -6,6 +6,7 @@ Rows are spilled into one file for each first byte of the row id, then sorted fi
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -57,13 +58,13 @@ def write_snapshot(
     are on the disk before the directory gets its name; after any error nothing is left. The same rows give the same
     bytes; a snapshot that is there already with this content stays as it is.
 
-    Raises UsageError for a name that is none, or that another snapshot has; OSError where the disk is full.
+    Raises UsageError for a name that is none, or that another snapshot has, and for an `out` that cannot be written in;
+    OSError where the disk is full.
     """
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(f"{name[:80]!r} is no name of a snapshot: letters, digits, `.`, `_` and `-`, at most 64")
     if not jsonl:
         refuse_without_arrow()
-    out.mkdir(parents=True, exist_ok=True)
     with _working_directory(out) as work:
         manifest = _write_files(answers, work, format, selection, jsonl=jsonl)
         return _published(work, out / (name or manifest.digest[:_DIGITS]), manifest), manifest
@@ -80,9 +81,17 @@ def read_manifest(snapshot: Path) -> Manifest:
 
 @contextmanager
 def _working_directory(out: Path) -> Iterator[Path]:
-    """A locked directory in `out` to write in; what is left there at the end is removed."""
+    """A locked directory in `out`, which is made, to write in; what is left there at the end is removed."""
     work = out / f"{UNFINISHED}{uuid4().hex}"
-    work.mkdir(mode=0o700)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        work.mkdir(mode=0o700)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise UsageError(
+            f"{out} is no directory that can be written in ({error.strerror}): name another one with --out"
+        ) from error
     handle = os.open(work, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks

@@ -226,6 +226,17 @@ def test_prune_leaves_an_export_in_progress(home: Home, common: CommonOptions, p
     assert [path.name for path in (home.path / "data").iterdir()] == [place.name]
 
 
+@pytest.mark.parametrize("out", ["file", "file/below", "/proc/none", "x" * 300])
+def test_a_place_that_is_no_directory_is_refused(filled: Life, common: CommonOptions, tmp_path: Path, out: str) -> None:
+    """One sentence names it, and a file that is there stays."""
+    (tmp_path / "file").write_text("mine")
+
+    with pytest.raises(UsageError, match=r"is no directory that can be written in \(.+\): name another one with --out"):
+        data.export(format="cycles", out=tmp_path / out, common=common)
+
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_full_disk_leaves_no_half_snapshot(filled: Life, kept: Kept, home: Home) -> None:
     """The export fails with one sentence; nothing stands under the name, and nothing unfinished is left."""
     kept(*(fact for cycle in range(3, 40) for fact in filled.cycle(cycle, "long " * 400)))

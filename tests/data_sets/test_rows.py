@@ -259,10 +259,21 @@ def test_texts_are_redacted_before_the_row_gets_its_id(store: SqliteStore, put: 
         assert {row.row_id for row in plain} != {row.row_id for row in clean}, format
 
 
-@pytest.mark.parametrize("bounds", [{"coverage": 1.5}, {"eval_share": 0.6}, {"margin": 0.0}, {"per_state": 0}])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"coverage": 1.5},
+        {"eval_share": 0.6},
+        {"margin": 0.0},
+        {"per_state": 0},
+        {"positive": float("nan")},
+        {"positive": float("inf")},
+        {"near": float("nan")},
+    ],
+)
 def test_a_bound_outside_of_its_range_is_refused(bounds: dict[str, Any]) -> None:
     """The sentence names the bound."""
-    with pytest.raises(UsageError, match=r"coverage|eval_share|margin|pairs"):
+    with pytest.raises(UsageError, match=r"coverage|eval_share|margin|pairs|positive|near"):
         Selection(**bounds)
 
 

@@ -258,7 +258,8 @@ async def _publish(found: RecordedHistory, row: Row, reviewer: str, verdict: Rev
     """Publish the decision and let the store take it in."""
     from conch.review import history_of, publish_review
 
-    said = await publish_review(found.bus, found.home, history_of(found.reader, row), reviewer, verdict)
+    known, redact = history_of(found.reader, row), _redact(found.settings)
+    said = await publish_review(found.bus, found.home, known, reviewer, verdict, redact=redact)
     await found.take_in((await found.bus.state()).last)
     return said
 

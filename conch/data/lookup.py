@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -55,13 +57,40 @@ def find_row(out: Path, row: str) -> tuple[Path, Row]:
 
 
 def prune_snapshots(out: Path, keep: int) -> list[Path]:
-    """Remove all snapshots but the newest `keep`, and what killed exports left; returns what was removed."""
-    there = snapshots_in(out)
+    """Remove all snapshots but the newest `keep`, and what killed exports left; returns what was removed.
+
+    A directory without a whole manifest of a data set stays and does not count, as does that of an export in progress.
+    """
+    there = [path for path in snapshots_in(out) if _is_snapshot(path)]
     old = there[: max(0, len(there) - keep)]
-    gone = [*old, *sorted(out.glob(f"{UNFINISHED}*"))]
+    gone = [*old, *(path for path in sorted(out.glob(f"{UNFINISHED}*")) if _is_left(path))]
     for path in gone:
         shutil.rmtree(path)
     return gone
+
+
+def _is_snapshot(path: Path) -> bool:
+    """Whether a directory is a snapshot that Conch wrote: other programs have files named `manifest.json` too."""
+    try:
+        read_manifest(path)
+    except (CheckError, UsageError, OSError):
+        return False
+    return not path.is_symlink()
+
+
+def _is_left(work: Path) -> bool:
+    """Whether the export that wrote here has ended: the lock on its directory is free."""
+    try:
+        handle = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False  # it has got its name meanwhile, or is no directory of an export
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False  # the lock is held, or the file system has none
+    finally:
+        os.close(handle)
+    return True
 
 
 def _rows(path: Path, row: str) -> Iterator[Mapping[str, JsonValue]]:

@@ -135,9 +135,14 @@ def forked_replies(candidates: Iterable[ForkScored]) -> dict[str, list[ForkedRep
 def fork_pairs(
     format: Format, example: Example, candidates: Sequence[ForkedReply], workshop: Workshop
 ) -> Iterator[Row | LeftOut]:
-    """Each pair of the candidates of a fork of this act (tier B)."""
-    ids = (example.act.action_id,)
-    for one, other in combinations(candidates, 2):
+    """Each pair of the candidates of a fork of this act (tier B). Of those with the same reply in one cohort the first
+    one counts; a pair that candidates of several cohorts make comes once."""
+    ids, there = (example.act.action_id,), set[str]()
+    different: dict[tuple[str, str], ForkedReply] = {}
+    for one in candidates:
+        if different.setdefault((workshop.redact(one.text), one.cohort), one) is not one:
+            yield LeftOut("the same candidate is there", ids)
+    for one, other in combinations(different.values(), 2):
         chosen, rejected = (one, other) if one.total >= other.total else (other, one)
         margin = chosen.total - rejected.total
         if reason := _unpaired(margin, chosen.text, rejected.text, workshop):
@@ -163,7 +168,9 @@ def fork_pairs(
                 "margin": margin,
                 "tier": "B",
             }
-            yield make_row(format, columns, **lineage)
+            row = make_row(format, columns, **lineage)
+            yield LeftOut("the same pair is there", ids) if row.row_id in there else row
+            there.add(row.row_id)
 
 
 def cohort(example: Example) -> tuple[Any, ...]:

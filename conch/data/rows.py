@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final
 
 from conch.actions import Registry
@@ -16,7 +16,7 @@ from conch.data.row import PAIRED, Format, LeftOut, Row
 from conch.data.selection import Selection
 from conch.data.survey import survey_of
 from conch.data.synthetic import synthetic_rows
-from conch.experience import ExperienceReader
+from conch.experience import Example, ExperienceReader
 from conch.text import well_formed
 
 ALL: Final = Selection()
@@ -36,17 +36,18 @@ def rows_of(
     """Each row of the format, or why there is none: one answer for each act that was looked at, for each pair of acts
     that could be one, and for each row that was made beside the acts.
 
-    The same store gives the same answers in the same order. `redact` is applied to every text before the row gets its
-    id. `registry`: tools by which an invalid reply is repaired (None: the built-in ones). `synthetic`: rows of
-    SFT from the registry come too. Memory is bounded but for the replies of forks, of which there are few: the store is
-    read in pages. Raises StoreError; UsageError where the extra `data` is not installed.
+    The same store gives the same answers in the same order; acts that come while it is read are left for the next time.
+    `redact` is applied to every text before the row gets its id. `registry`: tools by which an invalid reply is
+    repaired (None: the built-in ones). `synthetic`: rows of SFT from the registry come too. Memory is bounded but for
+    the replies of forks, of which there are few: the store is read in pages. Raises StoreError; UsageError where the
+    extra `data` is not installed.
     """
     survey = survey_of(store.examples.marks(), selection.eval_share)
     workshop = Workshop(selection, survey, redact, store.examples.systems())
     tools = _builtin() if registry is None else registry
     answers: Iterator[Row | LeftOut]
     if format == "minari":
-        answers = episode_rows(store.examples.walk(), workshop)
+        answers = episode_rows(_surveyed(store, workshop), workshop)
     elif format in PAIRED:
         answers = _pairs(store, format, workshop, tools)
     else:
@@ -59,7 +60,7 @@ def rows_of(
 def _acts(store: ExperienceReader, format: Format, workshop: Workshop) -> Iterator[Row | LeftOut]:
     make, prompts = ROWS[format], set[bytes]()
     corrections = store.examples.corrections() if format in ("sft", "kto") else {}
-    for example in store.examples.walk(prompts=format != "cycles"):
+    for example in _surveyed(store, workshop, prompts=format != "cycles"):
         answer = make(example, workshop)
         if format == "grpo" and isinstance(answer, Row):
             prompt = bytes.fromhex(answer.prompt_hash)[:8]
@@ -79,7 +80,7 @@ def _pairs(
 ) -> Iterator[Row | LeftOut]:
     states, corrections = StateGroups(), store.examples.corrections()
     forks = forked_replies(store.forks.walk())
-    for example in store.examples.walk():
+    for example in _surveyed(store, workshop):
         identity = example.act.action_id
         if (reason := unfit(example, workshop)) is not None:
             yield LeftOut(reason, (identity,))
@@ -93,6 +94,11 @@ def _pairs(
             yield from fork_pairs(format, example, forks[identity], workshop)
     for group in states.groups():
         yield from state_pairs(format, store.examples.numbered(group), workshop)
+
+
+def _surveyed(store: ExperienceReader, workshop: Workshop, *, prompts: bool = True) -> Iterator[Example]:
+    """The acts up to the last one of the survey."""
+    return takewhile(lambda one: one.seq <= workshop.survey.last, store.examples.walk(prompts=prompts))
 
 
 def _different(answers: Iterator[Row | LeftOut], near: float) -> Iterator[Row | LeftOut]:

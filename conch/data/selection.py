@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from conch.rules import POSITIVE
 class Selection:
     """Bounds of a data set. Every act outside of a bound is counted with its reason.
 
-    Raises UsageError for a share or a margin outside of its range.
+    Raises UsageError for a number outside of its range, and for one that is not finite.
     """
 
     agent: str | None = None
@@ -38,6 +39,9 @@ class Selection:
     """Similarity, 0 to 1, from which two texts count as the same."""
 
     def __post_init__(self) -> None:
+        for name in ("coverage", "positive", "margin", "eval_share", "near"):
+            if not math.isfinite(value := getattr(self, name)):
+                raise UsageError(f"{name} {value:g} is no finite number")
         for name, least, most in (("coverage", 0.0, 1.0), ("eval_share", 0.0, 0.5), ("near", 0.0, 1.0)):
             if not least <= (value := getattr(self, name)) <= most:
                 raise UsageError(f"{name} {value:g} is outside of {least:g} to {most:g}")

@@ -6,12 +6,14 @@ Rows are spilled into one file for each first byte of the row id, then sorted fi
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
@@ -27,7 +29,7 @@ from conch.data.tables import ParquetFile, refuse_without_arrow
 from conch.errors import ContractError, UsageError
 
 UNFINISHED: Final = ".unfinished-"
-"""Begins the name of a directory in which a snapshot is being written."""
+"""Begins the name of a directory in which a snapshot is being written. Its writer holds a lock (flock) on it."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SPLITS: Final[tuple[Split, ...]] = ("train", "eval")
 _DIGITS: Final = 12
@@ -56,20 +58,16 @@ def write_snapshot(
     are on the disk before the directory gets its name; after any error nothing is left. The same rows give the same
     bytes; a snapshot that is there already with this content stays as it is.
 
-    Raises UsageError for a name that is none, or that another snapshot has; OSError where the disk is full.
+    Raises UsageError for a name that is none, or that another snapshot has, and for an `out` that cannot be written in;
+    OSError where the disk is full.
     """
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(f"{name[:80]!r} is no name of a snapshot: letters, digits, `.`, `_` and `-`, at most 64")
     if not jsonl:
         refuse_without_arrow()
-    out.mkdir(parents=True, exist_ok=True)
-    work = out / f"{UNFINISHED}{uuid4().hex}"
-    work.mkdir(mode=0o700)
-    try:
+    with _working_directory(out) as work:
         manifest = _write_files(answers, work, format, selection, jsonl=jsonl)
         return _published(work, out / (name or manifest.digest[:_DIGITS]), manifest), manifest
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def read_manifest(snapshot: Path) -> Manifest:
@@ -79,6 +77,29 @@ def read_manifest(snapshot: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(f"there is no snapshot at {snapshot}: conch data export makes one") from error
     return Manifest.decode(text, str(snapshot / MANIFEST))
+
+
+@contextmanager
+def _working_directory(out: Path) -> Iterator[Path]:
+    """A locked directory in `out`, which is made, to write in; what is left there at the end is removed."""
+    work = out / f"{UNFINISHED}{uuid4().hex}"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        work.mkdir(mode=0o700)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise UsageError(
+            f"{out} is no directory that can be written in ({error.strerror}): name another one with --out"
+        ) from error
+    handle = os.open(work, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        os.close(handle)
 
 
 def _write_files(

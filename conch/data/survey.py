@@ -33,6 +33,8 @@ class Survey:
     newest: float = float("inf")
     """A state that was first met from this moment on is in eval."""
     eval_share: float = 0.0
+    last: int = 0
+    """Greatest `seq` of the acts."""
     _splits: dict[str, Split] = field(default_factory=dict, compare=False)
 
     def split(self, state_key: str) -> Split:
@@ -47,9 +49,10 @@ class Survey:
 
     def advantage(self, agent: str, state_key: str, total: float) -> float | None:
         """The total of an act less the mean of the other acts of its state, shrunk to the mean of the agent's other
-        acts; None where the agent has no other act. The act itself is one of those surveyed."""
-        own, state = self.agents[agent], self.states[state_key]
-        if own.count < 2:
+        acts; None where the agent has no other act, and for a state that was recorded after the survey. Else the act
+        itself is one of those surveyed."""
+        own, state = self.agents.get(agent), self.states.get(state_key)
+        if own is None or state is None or own.count < 2:
             return None
         others = (own.total - total) / (own.count - 1)
         alike = state.count - 1
@@ -61,6 +64,7 @@ def survey_of(marks: Iterable[ExampleMark], eval_share: float) -> Survey:
     survey, times = Survey(eval_share=eval_share), array("d")
     for mark in marks:
         times.append(mark.acted)
+        survey.last = max(survey.last, mark.seq)
         for sums, key in ((survey.states, mark.state_key), (survey.agents, mark.agent)):
             found = sums.get(key)
             if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from conch.data import Row
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.experience import ExperienceReader
     from conch.home import Home
+    from conch.review.pool import Redact
 
 LONGEST = 1000
 """Longest reason, in characters."""
@@ -111,10 +112,17 @@ def history_of(reader: ExperienceReader, row: Row) -> RowHistory:
 
 
 async def publish_review(
-    bus: Bus, home: Home, history: RowHistory, reviewer: str, verdict: ReviewVerdict
+    bus: Bus,
+    home: Home,
+    history: RowHistory,
+    reviewer: str,
+    verdict: ReviewVerdict,
+    *,
+    redact: Redact = well_formed,
 ) -> ReviewDecided:
     """Publish the decision; where it is the one that counts already, that one is returned: twice is once. Another
-    decision of the same reviewer replaces it, and both are kept.
+    decision of the same reviewer replaces it, and both are kept. `redact`: that of the export; the reason and the
+    correction are published as it leaves them, and the corrected rows get their hashes so.
 
     Raises UsageError for a correction that cannot be one, and for a row of no agent; BusError. Cancelled, the decision
     may be on the stream.
@@ -122,7 +130,8 @@ async def publish_review(
     row = history.row
     if not row.agent:
         raise UsageError(f"the row {row.row_id[:12]} is of no agent: it was not made of an act, and is not reviewed")
-    fields = _fields(row, reviewer, verdict)
+    clean = replace(verdict, reason=redact(verdict.reason), text=redact(verdict.text))
+    fields = _fields(row, reviewer, clean)
     known = await decisions_now(bus, history.stored, history.position, history.epoch, row.agent)
     last = known.of(row.row_id, reviewer)
     if last is not None and _is_said(last, fields):

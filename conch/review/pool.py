@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -126,7 +127,8 @@ def corrections_of(
     redact: Redact = well_formed,
 ) -> Iterator[Row]:
     """The rows of this format that reviewers made as corrections of rows within the selection that are still as they
-    were. Raises StoreError."""
+    were. `redact`: that of the export, also for corrections that were published under another one; of a correction
+    that it makes equal to the reply that it replaces there is no row. Raises StoreError."""
     edits = {event.row: event.format for event in decisions if event.decision == "edited"}
     for source in REVIEWED_FORMATS:
         if source not in edits.values():
@@ -136,7 +138,10 @@ def corrections_of(
                 continue
             texts = (event.text for event in decisions.on(row.row_id) if event.decision == "edited")
             for text in texts:
-                yield from (one for one in corrected_rows(row, text or "") if one.format == format)
+                made: tuple[Row, ...] = ()
+                with suppress(UsageError):
+                    made = corrected_rows(row, redact(text or ""))
+                yield from (one for one in made if one.format == format)
 
 
 def _rows(store: ExperienceReader, format: Format, redact: Redact, selection: Selection = WHOLE) -> Iterator[Row]:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import pytest
 
 from conch.cli import data
 from conch.cli.common import CommonOptions
+from conch.data import LeftOut, Selection, write_snapshot
 from conch.errors import CheckError, StoreError, UsageError
 from conch.home import Home
 
@@ -191,6 +192,49 @@ def test_prune_keeps_the_newest(filled: Life, common: CommonOptions, home: Home,
 
     assert json.loads(printed())["removed"] == ["a", "b", ".unfinished-1"]
     assert [path.name for path in (home.path / "data").iterdir()] == ["c"]
+
+
+def test_prune_leaves_the_directories_of_others(
+    filled: Life, common: CommonOptions, home: Home, printed: Printed
+) -> None:
+    """A manifest of another program, an edited one and a link to a snapshot stay, and do not count as snapshots."""
+    place = exported(common, printed)
+    for name, text in (("site", '{"name": "a page"}'), ("notes", "no JSON"), ("edited", "")):
+        (home.path / "data" / name).mkdir()
+        whole = (place / "manifest.json").read_text().replace('"rows_in":3', '"rows_in":4')
+        (home.path / "data" / name / "manifest.json").write_text(text or whole)
+    (home.path / "data" / "link").symlink_to(place)
+
+    data.prune(keep=1, common=replace(common, json=True))
+    kept = json.loads(printed())["removed"]
+    data.prune(keep=0, common=replace(common, json=True))
+
+    assert (kept, json.loads(printed())["removed"]) == ([], ["one"])
+    assert sorted(path.name for path in (home.path / "data").iterdir()) == ["edited", "link", "notes", "site"]
+
+
+def test_prune_leaves_an_export_in_progress(home: Home, common: CommonOptions, printed: Printed) -> None:
+    """The export gets its name after a prune that ran beside it."""
+
+    def answers() -> Iterator[LeftOut]:
+        data.prune(keep=0, common=replace(common, json=True))
+        yield LeftOut("blocked")
+
+    place, _ = write_snapshot(answers(), home.path / "data", "cycles", Selection(), name="one")
+
+    assert json.loads(printed())["removed"] == []
+    assert [path.name for path in (home.path / "data").iterdir()] == [place.name]
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", "/proc/none", "x" * 300])
+def test_a_place_that_is_no_directory_is_refused(filled: Life, common: CommonOptions, tmp_path: Path, out: str) -> None:
+    """One sentence names it, and a file that is there stays."""
+    (tmp_path / "file").write_text("mine")
+
+    with pytest.raises(UsageError, match=r"is no directory that can be written in \(.+\): name another one with --out"):
+        data.export(format="cycles", out=tmp_path / out, common=common)
+
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_full_disk_leaves_no_half_snapshot(filled: Life, kept: Kept, home: Home) -> None:

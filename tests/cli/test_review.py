@@ -114,6 +114,25 @@ async def test_a_rejection_needs_its_reason_and_an_edit_its_reply(
 
 
 @pytest.mark.usefixtures("past")
+async def test_secrets_of_a_reviewer_are_redacted(
+    home: Home, as_json: CommonOptions, printed: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys of the environment and personal data are in no decision; the corrected row of an export has the hash that
+    the decision names."""
+    monkeypatch.setenv("FORGE_TOKEN", "sesame-open-1234")
+    row = waiting(as_json, printed)["rows"][0]["row"]
+    text = "REFLECT: ask ada@example.org for sesame-open-1234"
+    await edit(row, text=text, why="she knows: ada@example.org, sesame-open-1234", reviewer="ada", common=as_json)
+    printed()
+    export(format="kto", out=tmp_path, snapshot="one", jsonl=True, common=as_json)
+
+    (said,) = decisions(home)
+    assert (said.text, said.reason) == ("REFLECT: ask [EMAIL] for [secret]", "she knows: [EMAIL], [secret]")
+    lines = [json.loads(line) for path in (tmp_path / "one").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert [one["row_id"] for one in lines if one["origin"] == "corrected"] == [said.corrected[0]]
+
+
+@pytest.mark.usefixtures("past")
 async def test_the_next_row_is_printed_with_all_that_is_known_of_it(
     as_json: CommonOptions, common: CommonOptions, printed: Printed
 ) -> None:

@@ -65,6 +65,16 @@ async def test_a_decision_counts_at_once_and_for_its_reviewer_alone(dashboard: D
     ]
 
 
+async def test_a_correction_is_published_redacted(dashboard: Dashboard) -> None:
+    """Personal data of its text and its reason does not leave the home."""
+    row = (await asked(dashboard, "/next", **ADA))["card"]["row"]
+
+    await done(dashboard, f"{row}/edit", text="REFLECT: ask ada@example.org", reason="ada@example.org knows", **ADA)
+
+    (said,) = await decisions(dashboard)
+    assert (said.text, said.reason) == ("REFLECT: ask [EMAIL]", "[EMAIL] knows")
+
+
 async def test_a_pair_is_preferred_without_saying_which_was_chosen(dashboard: Dashboard) -> None:
     """The decision says it afterwards; a row that is no pair is refused."""
     pair = (await asked(dashboard, "/next", format="dpo", reviewer="ada", blind=True))["card"]

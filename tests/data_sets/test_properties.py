@@ -130,7 +130,7 @@ def test_a_survey_does_not_depend_on_the_order(
     acts: list[tuple[str, float, float]], share: float, order: object
 ) -> None:
     """Splits are the same for the same acts, and a state has one split."""
-    marks = [ExampleMark(n, "echo", acted, total, state, "") for n, (state, acted, total) in enumerate(acts)]
+    marks = [ExampleMark(n, "echo", acted, total, state, "", n) for n, (state, acted, total) in enumerate(acts)]
     shuffled = list(marks)
     order.shuffle(shuffled)  # type: ignore[attr-defined]
 

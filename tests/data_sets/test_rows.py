@@ -10,8 +10,9 @@ import pytest
 
 from conch.actions import parse
 from conch.data import FORMATS, Format, LeftOut, Row, Selection, rows_of
+from conch.data.survey import survey_of
 from conch.errors import UsageError
-from conch.experience import SqliteStore
+from conch.experience import ExampleMark, SqliteStore
 from conch.testing import make_reward_assigned
 from conch_schemas import ActionTaken, Cut, ForkScored, Outcome, Part, Score, WeightsSet
 from tests.data_sets.conftest import REGISTRY
@@ -258,10 +259,21 @@ def test_texts_are_redacted_before_the_row_gets_its_id(store: SqliteStore, put: 
         assert {row.row_id for row in plain} != {row.row_id for row in clean}, format
 
 
-@pytest.mark.parametrize("bounds", [{"coverage": 1.5}, {"eval_share": 0.6}, {"margin": 0.0}, {"per_state": 0}])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"coverage": 1.5},
+        {"eval_share": 0.6},
+        {"margin": 0.0},
+        {"per_state": 0},
+        {"positive": float("nan")},
+        {"positive": float("inf")},
+        {"near": float("nan")},
+    ],
+)
 def test_a_bound_outside_of_its_range_is_refused(bounds: dict[str, Any]) -> None:
     """The sentence names the bound."""
-    with pytest.raises(UsageError, match=r"coverage|eval_share|margin|pairs"):
+    with pytest.raises(UsageError, match=r"coverage|eval_share|margin|pairs|positive|near"):
         Selection(**bounds)
 
 
@@ -315,3 +327,49 @@ def test_candidates_of_a_fork_are_pairs_of_the_same_prompt(store: SqliteStore, p
     assert row.columns["prompt"][1] == {"role": "user", "content": "what now?"}  # type: ignore[index,call-overload]
     assert row.action_ids == (act.action_id,)
     assert left["totals of different cohorts"] == 2
+
+
+def test_equal_candidates_of_a_fork_are_one(store: SqliteStore, put: Put, append: Append) -> None:
+    """Also where they differ before they are redacted, or their pair comes from two cohorts; each is counted."""
+    act = put(1)
+    bad = 'TOOL: shell(command="make a mess of it for {}")'
+    append(
+        candidate(act, 0, READ, 0.6),
+        candidate(act, 1, READ, 0.6),
+        candidate(act, 2, bad.format("anna"), 0.1),
+        candidate(act, 3, bad.format("bert"), 0.1),
+        candidate(act, 4, READ, 0.6, version="1"),
+        candidate(act, 5, bad.format("anna"), 0.1, version="1"),
+    )
+
+    found = list(rows_of(store, "dpo", redact=lambda text: text.replace("anna", "*").replace("bert", "*")))
+
+    [row] = [one for one in found if isinstance(one, Row)]
+    assert (row.tier, row.reward) == ("B", 0.6)
+    assert Counter(one.reason for one in found if isinstance(one, LeftOut)) == {
+        "the same candidate is there": 2,
+        "the same pair is there": 1,
+        "totals of different cohorts": 2,
+        "margin too small": 2,
+        "no other act in its state": 1,
+    }
+
+
+def test_an_act_that_comes_during_the_walk_waits_for_the_next_one(store: SqliteStore, put: Put) -> None:
+    """The rows are those of the acts that were surveyed; one in a new state has no other to be compared with."""
+    put(1, total=0.9)
+    put(2, READ, -0.9)
+    for format in FORMATS:
+        before, found = list(rows_of(store, format)), rows_of(store, format)
+        put(100 + FORMATS.index(format), total=0.1, state=f"new in {format}")
+
+        assert list(found) == before, format
+
+
+def test_a_state_that_was_not_surveyed_has_nothing_to_compare_with() -> None:
+    """An act whose scores came late may stand before the last one of the survey."""
+    survey = survey_of([ExampleMark(n, "echo", n, 0.5, "s1", "", n) for n in (1, 2)], 0.0)
+
+    assert survey.advantage("echo", "s1", 0.5) is not None
+    assert survey.advantage("echo", "s2", 0.5) is None
+    assert survey.advantage("other", "s1", 0.5) is None

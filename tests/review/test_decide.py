@@ -12,7 +12,7 @@ from conch.data import Row, rows_of
 from conch.errors import UsageError
 from conch.experience import MemoryStore
 from conch.home import Home
-from conch.review import ReviewVerdict, decisions_now, history_of, publish_review, reviewer_named
+from conch.review import ReviewVerdict, corrected_rows, decisions_now, history_of, publish_review, reviewer_named
 from conch_schemas import ReviewDecided, decode, subject_filter
 
 
@@ -90,6 +90,21 @@ async def test_an_edit_names_the_rows_that_it_makes(store: MemoryStore, home: Ho
 
     assert said.text == "REFLECT: first"
     assert len(set(said.corrected)) == 3
+
+
+async def test_a_decision_is_published_as_the_export_redacts(store: MemoryStore, home: Home, first: Row) -> None:
+    """The reason, the correction and the rows that it makes; said twice it is one decision."""
+    verdict = ReviewVerdict("edited", "ask hunter2", "REFLECT: ask hunter2")
+    async with MemoryBus(MemoryJournal()) as bus:
+        for _ in range(2):
+            said = await publish_review(
+                bus, home, history_of(store, first), "ada", verdict, redact=lambda text: text.replace("hunter2", "*")
+            )
+
+        assert await on_stream(bus) == [said]
+
+    assert (said.reason, said.text) == ("ask *", "REFLECT: ask *")
+    assert said.corrected == tuple(one.row_id for one in corrected_rows(first, "REFLECT: ask *"))
 
 
 @pytest.mark.parametrize(

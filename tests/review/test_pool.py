@@ -111,6 +111,25 @@ def test_an_edit_puts_the_corrected_row_into_the_next_export(store: MemoryStore,
     assert list(corrections_of(store, "grpo", said)) == []
 
 
+def test_a_correction_is_redacted_as_the_export_is(store: MemoryStore, decided: Decide) -> None:
+    """Also where it was published before its text was a secret; where nothing of it is left, it is no row."""
+    row = rows_in(store)[0]
+    own = str(row.columns["completion"][0]["content"])  # type: ignore[index,call-overload]
+    edits = [
+        decided(row.row_id, reviewer, "edited", text=text)
+        for reviewer, text in (("ada", "REFLECT: ask hunter2"), ("bob", own + "hunter2"))
+    ]
+
+    found = corrections_of(
+        store,
+        "sft",
+        ReviewDecisions(edits),
+        redact=lambda text: text.replace("ask hunter2", "*").replace("hunter2", ""),
+    )
+
+    assert list(found) == [corrected_rows(row, "REFLECT: *")[0]]
+
+
 def test_a_decision_is_held_against_the_scores_of_its_acts(store: MemoryStore, decided: Decide) -> None:
     """Of a pair the chosen act's less the rejected one's; a row of an act that is gone is left out."""
     row, pair = rows_in(store)[0], rows_in(store, "dpo")[0]

@@ -105,6 +105,7 @@ class ExampleMark(msgspec.Struct, frozen=True, gc=False):
     total: float
     state_key: str
     prompt_hash: str
+    seq: int
 
 
 class _MarkedDecoding(msgspec.Struct, frozen=True, gc=False):
@@ -189,6 +190,6 @@ def _example(row: Sequence[Any]) -> Example:
 
 
 def _mark(row: Sequence[Any]) -> ExampleMark:
-    number, _, agent, acted, total, body = row
+    number, seq, agent, acted, total, body = row
     decoding = _marked(body).data.decoding or _UNMARKED
-    return ExampleMark(number, agent, acted, total, decoding.state_key, decoding.prompt_sha256)
+    return ExampleMark(number, agent, acted, total, decoding.state_key, decoding.prompt_sha256, seq)

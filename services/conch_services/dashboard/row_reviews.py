@@ -93,7 +93,8 @@ async def card_of(request: Request, opened: OpenPool, one: QueuedRow, *, blind: 
 
 
 async def decided(request: Request, row: Row, reviewer: str, verdict: ReviewVerdict) -> ReviewDecided:
-    """The decision, published. Raises UsageError, StoreError, BusError."""
+    """The decision, published as the export redacts. Raises UsageError, StoreError, BusError."""
     world: DashboardContext = request.app.state.world
     history = await world.read(lambda reader: history_of(reader, row))
-    return await publish_review(world.bus, world.home, history, reviewer, verdict)
+    redact = export_redact(Masker.of(world.settings))
+    return await publish_review(world.bus, world.home, history, reviewer, verdict, redact=redact)

@@ -87,8 +87,9 @@ class SnapshotKeeper:
         tree: dict[str, KeptEntry] = {}
         for name, entry in found.items():
             kept = self._tree.get(name) if self._found.get(name) == entry else None
-            if kept is None and (kept := put(self._workspace, name, entry, self._shelf.objects)) is not None:
-                self._bytes += kept.size
+            if kept is None and (made := put(self._workspace, name, entry, self._shelf.objects)) is not None:
+                kept, added = made
+                self._bytes += added
             if kept is not None:
                 tree[name] = kept
         data = encoded(tree)

@@ -161,6 +161,16 @@ async def test_the_bytes_are_bounded(keeper: Keeper, shelf: SnapshotShelf, works
     assert (found.tree, found.why_not) == ("", "the workspace has more than 0.25 MiB")
 
 
+async def test_contents_that_come_back_count_once(keeper: Keeper, shelf: SnapshotShelf, workspace: Path) -> None:
+    """A file that changes between two contents takes the bytes of both, once: no decision goes for it."""
+    one, contents = keeper(mib=1), (os.urandom(200_000), os.urandom(200_000))
+    for cycle in range(12):
+        (workspace / "data").write_bytes(contents[cycle % 2])
+        await one.keep(asked(cycle), (), None)
+
+    assert list(shelf.cycles()) == list(range(12))
+
+
 async def test_damage_is_told(keeper: Keeper, shelf: SnapshotShelf) -> None:
     """A content that is missing or was changed is one sentence, and no copy is left."""
     await keeper().keep(asked(1), (), None)

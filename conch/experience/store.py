@@ -384,6 +384,10 @@ class ForkReader(Protocol):
         """Every candidate of an agent, or of all agents (None), in the order of the stream, read in pages."""
         ...
 
+    def newest_first(self) -> Iterator[ForkScored]:
+        """Every candidate of all agents, the newest of the stream first, read in pages."""
+        ...
+
 
 class ReviewReader(Protocol):
     """Persons' decisions on rows of training data, in the order of the stream. Retention leaves them."""

@@ -28,7 +28,8 @@ class SnapshotKeeper:
     """Keeps a decision of each cycle, and the workspace as it is then. One for an agent; a call at a time.
 
     The workspace is looked at each time; only files that were changed are read, and contents that are there already are
-    not kept twice. An error of the disk, or a text that cannot be written, is logged, once; that decision is not kept.
+    not kept twice. Before the first decision, what killed processes left is removed, their copies too. An error of the
+    disk, or a text that cannot be written, is logged, once; that decision is not kept.
     """
 
     def __init__(self, folder: Path, workspace: Path, settings: ForkSettings, masker: Masker = NO_SECRETS) -> None:
@@ -70,6 +71,7 @@ class SnapshotKeeper:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 for left in folder.glob(".new-*"):
                     left.unlink(missing_ok=True)
+            self._shelf.remove_left()
             self._cycles, self._bytes = self._shelf.cycles(), _bytes_in(self._shelf.folder)
             self._found, self._tree, self._digest = {}, {}, ""
         return self._cycles
@@ -87,8 +89,9 @@ class SnapshotKeeper:
         tree: dict[str, KeptEntry] = {}
         for name, entry in found.items():
             kept = self._tree.get(name) if self._found.get(name) == entry else None
-            if kept is None and (kept := put(self._workspace, name, entry, self._shelf.objects)) is not None:
-                self._bytes += kept.size
+            if kept is None and (made := put(self._workspace, name, entry, self._shelf.objects)) is not None:
+                kept, added = made
+                self._bytes += added
             if kept is not None:
                 tree[name] = kept
         data = encoded(tree)

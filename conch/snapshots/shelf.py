@@ -88,7 +88,7 @@ class SnapshotShelf:
         Copies of processes that have died are removed too. Raises ToolError where the workspace is not kept or damaged,
         or there is no room for it.
         """
-        self._remove_left()
+        self.remove_left()
         place = self.folder / f"{COPY}{os.getpid()}-{os.urandom(6).hex()}"
         try:
             try:
@@ -99,6 +99,14 @@ class SnapshotShelf:
             yield place / "workspace"
         finally:
             _remove(place)
+
+    def remove_left(self) -> None:
+        """Remove copies of processes that have died."""
+        with contextlib.suppress(OSError):
+            for place in self.folder.glob(f"{COPY}*"):
+                pid = place.name.split("-")[1]
+                if not pid.isdigit() or not psutil.pid_exists(int(pid)):
+                    _remove(place)
 
     def content(self, digest: str) -> bytes | None:
         """The content of a file of at most MOST_FILE_BYTES; None: it is larger, or not kept any more."""
@@ -119,13 +127,6 @@ class SnapshotShelf:
             raise ToolError(f"the workspace {digest[:12]} is no longer kept (forks.keep, forks.mib)") from None
         except ValueError:
             raise ToolError(f"the kept workspace {digest[:12]} is damaged") from None
-
-    def _remove_left(self) -> None:
-        with contextlib.suppress(OSError):
-            for place in self.folder.glob(f"{COPY}*"):
-                pid = place.name.split("-")[1]
-                if not pid.isdigit() or not psutil.pid_exists(int(pid)):
-                    _remove(place)
 
 
 def packed(data: bytes) -> bytes:

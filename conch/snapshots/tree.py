@@ -84,15 +84,15 @@ def look(root: Path, most_bytes: int) -> dict[str, FoundEntry]:
     return found
 
 
-def put(root: Path, name: str, found: FoundEntry, objects: Path) -> KeptEntry | None:
-    """Keep one entry: the content of a file among the `objects`, if it is not there. None: it was deleted meanwhile, or
-    replaced by a link. Raises OSError where it cannot be kept."""
+def put(root: Path, name: str, found: FoundEntry, objects: Path) -> tuple[KeptEntry, int] | None:
+    """Keep one entry: the content of a file among the `objects`, if it is not there. Returns it with the bytes that the
+    objects have more. None: it was deleted meanwhile, or replaced by a link. Raises OSError where it cannot be kept."""
     path = f"{root}/{name}"
     if stat.S_ISDIR(found.mode):
-        return KeptEntry(found.mode, "", 0)
+        return KeptEntry(found.mode, "", 0), 0
     if stat.S_ISLNK(found.mode):
         try:
-            return KeptEntry(found.mode, os.readlink(path), 0)
+            return KeptEntry(found.mode, os.readlink(path), 0), 0
         except OSError:
             return None
     try:
@@ -103,14 +103,15 @@ def put(root: Path, name: str, found: FoundEntry, objects: Path) -> KeptEntry | 
     try:
         digest, size = _taken(source, fresh)
         kept = object_file(objects, digest)
-        if not kept.exists():
+        is_new = not kept.exists()
+        if is_new:
             kept.parent.mkdir(exist_ok=True)
             os.replace(fresh, kept)
     finally:
         os.close(source)
         with contextlib.suppress(OSError):
             fresh.unlink()
-    return KeptEntry(found.mode, digest, size)
+    return KeptEntry(found.mode, digest, size), size if is_new else 0
 
 
 def object_file(objects: Path, digest: str) -> Path:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.experience import SqliteStore, store_path
+from conch.experience import store_location
 from conch.tasks import background
 from conch.testing import make_action_taken, make_experience_recorded
 from conch_schemas import (
@@ -25,6 +26,7 @@ from conch_schemas import (
     Part,
     RewardAssigned,
     Score,
+    Usage,
     WeightsSet,
     decode,
     encode,
@@ -124,8 +126,9 @@ class Forked:
 
 
 @asynccontextmanager
-async def serving(recorded: Recorded, **forks: Any) -> AsyncIterator[Forked]:
-    """The service over a cycle that is kept and in the store, with four replies of a script."""
+async def serving(recorded: Recorded, before: Sequence[ForkScored] = (), **forks: Any) -> AsyncIterator[Forked]:
+    """The service over a cycle that is kept and in the store, with four replies of a script, and the candidates that
+    the store has from `before`."""
     found = await recorded.cycle()
     recorded.settings |= {"forks": {"per_hour": 100, "idle": 0, **forks}}
     settings = recorded.scripted(["no", *(f"DO_NOTHING: {number}" for number in range(4))])
@@ -137,9 +140,9 @@ async def serving(recorded: Recorded, **forks: Any) -> AsyncIterator[Forked]:
         id="r", source=act.source, agent="echo", cycle=act.cycle, action_id=act.action_id, scorer="reward",
         version="2", scores=(score,),
     )  # fmt: skip
-    with SqliteStore(store_path(None, recorded.home.path)) as store:
-        facts: list[tuple[int, Event]] = [(1, weights), (2, act), (3, reward)]
-        store.apply(facts, upto=3, now=act.time)
+    with store_location(None, recorded.home.path).writer() as store:
+        facts: list[tuple[int, Event]] = list(enumerate([weights, act, reward, *before], start=1))
+        store.apply(facts, upto=len(facts), now=act.time)
     async with MemoryBus(MemoryJournal()) as bus, shared_subscription(bus) as shared_events:
         stop = asyncio.Event()
         service = ForkService(ServiceContext(settings, recorded.home.path, since=0))
@@ -172,6 +175,40 @@ async def test_the_budget_of_an_hour_bounds_the_candidates(recorded: Recorded) -
                 await forked.candidates(3)
 
         assert await forked.count() == 2
+
+
+async def made_before(recorded: Recorded, *hours: float, tokens: int = 0) -> list[ForkScored]:
+    """Candidates that were made so many hours ago, each with these tokens."""
+    [one] = await recorded.fork("DO_NOTHING: before")
+    usage = Usage(input_tokens=tokens)
+    return [
+        one.model_copy(update={"id": f"before-{ago}", "time": one.time - timedelta(hours=ago), "usage": usage})
+        for ago in hours
+    ]
+
+
+async def test_a_restart_begins_no_new_hour(recorded: Recorded) -> None:
+    """Candidates that an earlier process made within the hour count, older ones do not."""
+    before = await made_before(recorded, 2.0, 0.75, 0.5)
+    async with serving(recorded, before, candidates=4, per_hour=3) as forked:
+        await forked.say(experience(3, valid=False))
+        await forked.candidates(1)
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2.5):
+                await forked.candidates(2)
+
+
+async def test_a_restart_forgets_no_tokens(recorded: Recorded) -> None:
+    """Tokens of candidates that an earlier process made within the day count to the agent's limit."""
+    recorded.settings["budget"] = {"tokens_per_day": 1000}
+    before = await made_before(recorded, 23.0, 2.0, tokens=500)
+    async with serving(recorded, before) as forked:
+        await forked.say(experience(3, valid=False))
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2.5):
+                await forked.candidates(1)
 
 
 async def test_an_agent_that_acts_is_not_forked(recorded: Recorded) -> None:

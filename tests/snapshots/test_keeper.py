@@ -111,10 +111,11 @@ async def test_what_did_not_change_is_kept_once(keeper: Keeper, shelf: SnapshotS
 
 
 async def test_a_started_keeper_goes_on(keeper: Keeper, shelf: SnapshotShelf, tmp_path: Path) -> None:
-    """After a restart what is there counts, half-written files of a killed process are removed, and a decision that is
-    asked for again replaces the first."""
+    """After a restart what is there counts, half-written files and the copy of a killed process are removed, and a
+    decision that is asked for again replaces the first."""
     await keeper().keep(asked(1), (), None)
     (tmp_path / "kept" / "trees" / ".new-1-x").write_text("half")
+    (tmp_path / "kept" / "copy-4194999-x" / "workspace").mkdir(parents=True)
 
     again = keeper()
     await again.keep(asked(1, "And now?"), (), None)
@@ -124,6 +125,7 @@ async def test_a_started_keeper_goes_on(keeper: Keeper, shelf: SnapshotShelf, tm
     assert found.messages[0].content == "And now?"
     assert list(shelf.cycles()) == [1]
     assert list(shelf.trees.glob(".new-*")) == []
+    assert list(shelf.folder.glob("copy-*")) == []
 
 
 async def test_the_oldest_decisions_go_first(keeper: Keeper, shelf: SnapshotShelf, workspace: Path) -> None:
@@ -159,6 +161,16 @@ async def test_the_bytes_are_bounded(keeper: Keeper, shelf: SnapshotShelf, works
     found = shelf.find(12)
     assert found is not None
     assert (found.tree, found.why_not) == ("", "the workspace has more than 0.25 MiB")
+
+
+async def test_contents_that_come_back_count_once(keeper: Keeper, shelf: SnapshotShelf, workspace: Path) -> None:
+    """A file that changes between two contents takes the bytes of both, once: no decision goes for it."""
+    one, contents = keeper(mib=1), (os.urandom(200_000), os.urandom(200_000))
+    for cycle in range(12):
+        (workspace / "data").write_bytes(contents[cycle % 2])
+        await one.keep(asked(cycle), (), None)
+
+    assert list(shelf.cycles()) == list(range(12))
 
 
 async def test_damage_is_told(keeper: Keeper, shelf: SnapshotShelf) -> None:

@@ -15,6 +15,7 @@ _PUT: Final = """
 _OF_CYCLE: Final = "SELECT unpacked(body) FROM forks WHERE agent = ? AND cycle = ? ORDER BY seq"
 _WALK_OF_ALL: Final = "SELECT seq, unpacked(body) FROM forks WHERE seq > ? ORDER BY seq LIMIT ?"
 _WALK_OF_ONE: Final = "SELECT seq, unpacked(body) FROM forks WHERE agent = ? AND seq > ? ORDER BY seq LIMIT ?"
+_WALK_BACK: Final = "SELECT seq, unpacked(body) FROM forks WHERE seq < ? ORDER BY seq DESC LIMIT ?"
 
 
 class SqlForks:
@@ -40,6 +41,15 @@ class SqlForks:
                 found = [_fork(body) for _, body in rows]
             yield from found
             after = rows[-1][0] if len(rows) == _PAGE else LARGEST
+
+    def newest_first(self) -> Iterator[ForkScored]:
+        before = LARGEST
+        while self._is_there() and before >= 0:
+            with self._file.intact():
+                rows = self._file.rows(_WALK_BACK, before, _PAGE)
+                found = [_fork(body) for _, body in rows]
+            yield from found
+            before = rows[-1][0] if len(rows) == _PAGE else -1
 
     def _is_there(self) -> bool:
         self._there = self._there or self._file.has_table("forks")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import takewhile
 from typing import Any, Final
 
 from conch.bus import Bus, MemoryRecord, SharedSubscription, memory_key
@@ -40,7 +41,8 @@ FIRST_SEED: Final = 1
 
 
 class ForkService:
-    """See `conch.consumer.services.Service`. It keeps no position: what waits when it ends is not forked."""
+    """See `conch.consumer.services.Service`. It keeps no position: what waits when it ends is not forked.
+    Its limits count what earlier processes made, as the store has it."""
 
     name, handled, busy = "forks", None, False
 
@@ -52,6 +54,8 @@ class ForkService:
         """When an agent did something last, by the monotonic clock."""
         self._used: dict[str, BudgetLedger] = {}
         """What forks used, by agent: it counts with what the agent used itself."""
+        self._is_counted = False
+        """Whether what was made before the service began is counted."""
         self._forked = ""
         """The agent whose cycle is being forked."""
         self._cycle = 0
@@ -107,6 +111,8 @@ class ForkService:
         """Fork one cycle, and publish each candidate. Raises ConchError where that cannot be done."""
         self._forked, self._cycle = agent, cycle
         settings = self._settings.model_copy(update={"agent": agent})
+        if not self._is_counted:
+            self._count_before(await asyncio.to_thread(self._made_before))
         recorded, known = await asyncio.to_thread(self._recorded, agent, cycle)
         async with fork_minds(settings, self._home, agent) as minds:
             seeds = tuple(range(FIRST_SEED, FIRST_SEED + settings.forks.candidates))
@@ -116,18 +122,32 @@ class ForkService:
                     return
                 self._rate.took(time.monotonic())
                 async for candidate in fork.candidates([seed]):
-                    self._count(agent, candidate)
+                    self._count(candidate)
                     await bus.publish(subject_of(candidate), encode(candidate), id=candidate.id)
 
     def _recorded(self, agent: str, cycle: int) -> tuple[RecordedCycle, list[ForkScored]]:
         with store_location(self._settings.store.url, self._home.path).reader() as reader:
             return RecordedCycle.find(reader, self._home, agent, cycle), reader.forks.of_cycle(agent, cycle)
 
-    def _count(self, agent: str, candidate: ForkScored) -> None:
+    def _made_before(self) -> list[ForkScored]:
+        """The candidates in the store of the longest window of a limit, in the order of their time."""
+        begin = time.time() - max(WINDOWS.values())
+        with store_location(self._settings.store.url, self._home.path).reader() as reader:
+            newest = takewhile(lambda one: one.time.timestamp() > begin, reader.forks.newest_first())
+            return sorted(newest, key=lambda one: one.time)
+
+    def _count_before(self, made: list[ForkScored]) -> None:
+        now, clock = time.time(), time.monotonic()
+        for candidate in made:
+            self._rate.took(clock - max(0.0, now - candidate.time.timestamp()))
+            self._count(candidate)
+        self._is_counted = True
+
+    def _count(self, candidate: ForkScored) -> None:
         tokens = candidate.usage.input_tokens + candidate.usage.output_tokens
         money = candidate.cost.amount if candidate.cost is not None else 0.0
-        ledger = self._used.get(agent, BudgetLedger())
-        self._used[agent] = ledger.settled("fork", time.time(), tokens, money)
+        ledger = self._used.get(candidate.agent, BudgetLedger())
+        self._used[candidate.agent] = ledger.settled("fork", candidate.time.timestamp(), tokens, money)
 
     async def _is_used_up(self, bus: Bus, agent: str) -> bool:
         """Whether a limit of tokens or money is reached by the agent, as of its last checkpoint, and its forks."""

@@ -78,11 +78,12 @@ def test_a_fork_before_its_act_makes_no_act(store: ExperienceStore, facts: Facts
 
 
 def test_forks_are_walked_page_after_page(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
-    """All candidates come in the order of the stream, of one agent or of all."""
+    """All candidates come in the order of the stream, of one agent or of all, or the newest first."""
     shared_events(store, *(fork(facts, 1, seed, "echo" if seed % 2 else "nova") for seed in range(450)))
 
     assert [one.seed for one in store.forks.walk()] == list(range(450))
     assert [one.seed for one in store.forks.walk("echo")] == list(range(1, 450, 2))
+    assert [one.seed for one in store.forks.newest_first()] == list(reversed(range(450)))
 
 
 def test_a_fork_without_a_cycle_is_refused(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
@@ -114,6 +115,7 @@ def test_a_store_without_the_table_gets_it(tmp_path: Path, facts: Facts, shared_
 
     with SqliteReader(path) as reader:
         assert list(reader.forks.walk()) == []
+        assert list(reader.forks.newest_first()) == []
         assert reader.forks.of_cycle("echo", 1) == []
     with SqliteStore(path) as store:
         shared_events(store, fork(facts, 1, 0))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from conch.cli.common import CommonOptions, embedded_server, emit, open_bus, quiet, say, stream_bytes, table
+from conch.cli.common import CommonOptions, embedded_server, emit, open_bus, quiet, say, stream_bytes, table, warn
 from conch.cli.options import COMMON, AgentName
 from conch.config import Settings
 from conch.errors import ConchError, UsageError
@@ -79,12 +79,15 @@ async def forget(
         raise ConchError("another request is being carried out: try again when it is done")
     write_request(home, request)
     if (running := home.running()) is not None:
+        warn("the run in progress removes it: one with --cycles ends by itself first")
         report = await _by_the_run(home, running.pid, request)
     else:
         report = await _carried_out(common, settings)
     if report is None:
         raise ConchError("the run ended before it was done: conch run, or the same command, finishes it")
     _tell(common, report)
+    if (home.path / "data").is_dir():
+        warn(f"data sets of before are not searched: remove those in {home.path / 'data'} that may hold it")
 
 
 async def carry_out(common: CommonOptions, settings: Settings) -> ForgetReport | None:

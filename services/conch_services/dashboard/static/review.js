@@ -1,7 +1,8 @@
 // One card at a time: a approves, r rejects with a reason, s skips, u goes back to the one before.
+import { complain, draw } from "./card.js";
 import { away, follow, on } from "./live.js";
 import { onKey, say } from "./page.js";
-import { localise, sentence } from "./words.js";
+import { sentence } from "./words.js";
 
 const { agent, prefix, query } = document.body.dataset;
 const card = document.getElementById("card");
@@ -19,14 +20,7 @@ const cycle = () => card.querySelector("[data-cycle]")?.dataset.cycle;
 async function show(parameters) {
   const address = new URLSearchParams({ agent, ...parameters });
   const before = told, mine = ++asked;
-  const answer = await fetch(`${prefix}/review?${address}`, { headers: { "HX-Request": "true" } }).catch(() => null);
-  if (!answer?.ok) return complain(answer ? await sentence(answer) : "The dashboard does not answer.");
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (mine !== asked) return;
-  const focused = card.contains(document.activeElement) ? document.activeElement.id : "";
-  card.replaceChildren(...[...fresh.body.childNodes].map((node) => document.adoptNode(node)));
-  localise(card);
-  if (focused) document.getElementById(focused)?.focus();
+  if (!(await draw(card, `${prefix}/review?${address}`, () => mine === asked))) return;
   upto = before;
   look();
 }
@@ -68,17 +62,6 @@ on("missed", () => {
 on("caught-up", look);
 document.addEventListener("visibilitychange", look);
 
-function complain(words) {
-  let place = card.querySelector(".wrong");
-  if (!place) {
-    place = document.createElement("p");
-    place.className = "wrong";
-    place.setAttribute("role", "alert");
-    card.append(place);
-  }
-  place.textContent = words;
-}
-
 function next() {
   seen.push(cycle());
   return show({ without: seen.join(",") });
@@ -96,7 +79,7 @@ async function judge(verb, reason) {
 const deeds = {
   async a() {
     const wrong = await judge("approve", "");
-    if (wrong) complain(wrong);
+    if (wrong) complain(card, wrong);
     else await next();
   },
   async r() {
@@ -110,7 +93,7 @@ const deeds = {
   async u() {
     const before = seen.pop();
     if (before) await show({ cycle: before, without: seen.join(",") });
-    else complain("There is no card before this one.");
+    else complain(card, "There is no card before this one.");
   },
 };
 

@@ -1,6 +1,7 @@
 // One row of training data at a time: a approves, r rejects with a reason, e edits, s skips, u goes back to the one before.
+import { complain, draw } from "./card.js";
 import { onKey, say } from "./page.js";
-import { localise, sentence } from "./words.js";
+import { sentence } from "./words.js";
 
 const { agent, prefix, query } = document.body.dataset;
 const card = document.getElementById("card");
@@ -18,25 +19,7 @@ const chosen = () => ({ format: which.elements.format.value, reviewer: which.ele
 async function show(parameters) {
   const mine = ++asked;
   const address = new URLSearchParams({ agent, ...chosen(), ...(which.elements.blind.checked && { blind: "1" }), ...parameters });
-  const answer = await fetch(`${prefix}/review/rows?${address}`, { headers: { "HX-Request": "true" } }).catch(() => null);
-  if (!answer?.ok) return complain(answer ? await sentence(answer) : "The dashboard does not answer.");
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (mine !== asked) return;
-  const focused = card.contains(document.activeElement) ? document.activeElement.id : "";
-  card.replaceChildren(...[...fresh.body.childNodes].map((node) => document.adoptNode(node)));
-  localise(card);
-  if (focused) document.getElementById(focused)?.focus();
-}
-
-function complain(words) {
-  let place = card.querySelector(".wrong");
-  if (!place) {
-    place = document.createElement("p");
-    place.className = "wrong";
-    place.setAttribute("role", "alert");
-    card.append(place);
-  }
-  place.textContent = words;
+  await draw(card, `${prefix}/review/rows?${address}`, () => mine === asked);
 }
 
 function next() {
@@ -57,7 +40,7 @@ async function decide(what, body) {
 
 async function settle(what, body) {
   const wrong = await decide(what, body);
-  if (wrong) complain(wrong);
+  if (wrong) complain(card, wrong);
   else await next();
 }
 
@@ -66,7 +49,7 @@ async function reply() {
   const address = new URLSearchParams({ agent, ...chosen(), row: row() });
   const answer = await fetch(`${prefix}/api/v1/reviews/next?${address}`).catch(() => null);
   if (answer?.ok) return (await answer.json()).card.replies[0].text;
-  complain(answer ? await sentence(answer) : "The dashboard does not answer.");
+  complain(card, answer ? await sentence(answer) : "The dashboard does not answer.");
   return null;
 }
 
@@ -97,7 +80,7 @@ const deeds = {
   async u() {
     const before = seen.pop();
     if (before) await show({ row: before, without: seen.slice(-MOST_SKIPPED).join(",") });
-    else complain("There is no card before this one.");
+    else complain(card, "There is no card before this one.");
   },
 };
 

@@ -75,6 +75,10 @@ class Home:
         """One agent's files: its id, notes, and its mind's memory."""
         return self.path / "agents" / agent
 
+    def reflex_file(self, agent: str) -> Path:
+        """What the agent's embedded mind has learnt."""
+        return self.agent_dir(agent) / "reflex.npz"
+
     def make(self) -> None:
         """Create the missing directories, and the file with the format version. A second call changes nothing.
 

@@ -47,8 +47,6 @@ BUS_REQUEST = Backoff(tuple(0.05 * tries for tries in range(1, 21)))
 first: in a cluster the server that was to answer may have died."""
 BUS_PUBLISH = Backoff((0.05, 0.1, 0.2, 0.5, 1.0))
 """A server that has no room for an event, or is not ready."""
-BUS_DURABLE = Backoff((0.02, 0.1, 0.5))
-"""A durable consumer that could not be created for a file that was just removed; an error after these waits."""
 MODEL_REQUEST = Backoff.doubling(0.5, 30.0, (0.5, 1.0))
 """A request to the mind's endpoint, while the fault may pass by itself."""
 MIND_REST = Backoff.doubling(15.0, 300.0)

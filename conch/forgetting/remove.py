@@ -284,7 +284,7 @@ def _clean_files(
             rows += memory.forget(memory.of_events(events))
         finally:
             memory.close()
-        rows += forget_words(home.agent_dir(agent) / "reflex.npz", needle.texts)
+        rows += forget_words(home.reflex_file(agent), needle.texts)
     files = 0
     for held in held_files(home, store_location(settings.store.url, home.path), needle):
         remove_from(home, held, needle)

@@ -66,7 +66,7 @@ async def fork_minds(settings: Settings, home: Home, agent: str) -> AsyncIterato
         factory = await stack.enter_async_context(
             MindFactory(settings.mind, bonus=settings.curiosity.bonus, endpoints=endpoints)
         )
-        learnt = home.agent_dir(agent) / "reflex.npz"
+        learnt = home.reflex_file(agent)
 
         def make(seed: int) -> Mind:
             memory = place / f"{seed}.npz"

@@ -104,7 +104,7 @@ def history(home: Home, settings: Settings) -> list[DoctorFinding]:
     if settings.bus.url is not None or (home.bus / "jetstream").exists() or _may_exist(store):
         return []
     counted = {name: cycles_begun(home.agent_dir(name)) for name in home.agents()}
-    acted = [name for name, begun in counted.items() if begun or (home.agent_dir(name) / "reflex.npz").exists()]
+    acted = [name for name, begun in counted.items() if begun or home.reflex_file(name).exists()]
     if not acted:
         return []
     says = f"{', '.join(acted)} acted before, but neither the stream nor the store is there: the history is gone"

@@ -45,9 +45,8 @@ async def with_numbers(
 
 def _begun(home: Home, agent: str) -> int:
     """Cycles that the agent may have begun, according to its own files."""
-    own = home.agent_dir(agent)
-    counted = cycles_begun(own)
-    return counted if counted is not None else UNCOUNTED if (own / "reflex.npz").exists() else 0
+    counted = cycles_begun(home.agent_dir(agent))
+    return counted if counted is not None else UNCOUNTED if home.reflex_file(agent).exists() else 0
 
 
 async def _numbered(bus: Bus, identity: AgentIdentity, begun: int, warn: Callable[[str], None]) -> AgentIdentity:

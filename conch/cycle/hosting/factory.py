@@ -215,14 +215,15 @@ class AgentFactory:
     def _body(
         self, settings: Settings, agentuid: str, workspace: Path, at: RecoveredAgent, begun: RunStart
     ) -> AgentContext:
-        own = Home(self._child.home).agent_dir(settings.agent)
+        home = Home(self._child.home)
+        own = home.agent_dir(settings.agent)
         mind = self._minds.get(settings.agent)
         if mind is None:
             decided = at.memory.decisions - begun.decisions
             writes = settings.mind.reflex.writes or self._is_ours(workspace)
             mind = self._given or self._made.make(
                 seed=settings.seed,
-                memory=own / "reflex.npz",
+                memory=home.reflex_file(settings.agent),
                 decided=decided,
                 writes=writes,
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),

@@ -1,0 +1,63 @@
+"""What the process may take from the machine: low priority, bounded memory, no network, the fewest threads."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from conch.training.job import TrainingJob
+
+NICE: Final = 19
+"""The lowest priority: an agent that thinks meanwhile gets the processor first."""
+_PR_SET_PDEATHSIG: Final = 1
+_OFFLINE: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "TQDM_DISABLE": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+"""Read by the libraries when they are imported."""
+
+
+def die_with_parent() -> None:
+    """The process is killed when its parent ends. Linux; elsewhere nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def go_offline(caches: Path) -> None:
+    """Before a library is imported: none of them asks a hub; what they cache goes to `caches`."""
+    os.environ.update(_OFFLINE)
+    os.environ["HF_HOME"] = str(caches)
+
+
+def take_little(job: TrainingJob) -> int:
+    """Lower the priority and limit the memory; returns how many threads torch may have.
+
+    The limit is one of writable private memory (RLIMIT_DATA), which Linux holds; address space would count libraries
+    and the stacks of threads.
+    """
+    os.nice(NICE)
+    if job.memory_mib is not None:
+        limit = job.memory_mib * 2**20
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    return job.threads if job.threads is not None else max(1, _processors() - 1)
+
+
+def peak_mib() -> float:
+    """The most memory that this process has had, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -11,6 +11,7 @@ from typing import Final
 
 import psutil
 
+from conch.config import OneMindSettings
 from conch.errors import ConfigError
 
 MIB: Final = 2**20
@@ -82,6 +83,32 @@ def installed_file(model: str) -> Path:
         known = ", ".join(PACKAGED)
         raise ConfigError(f"mind.model: there is no file {model}: name a GGUF file, or one of {known}")
     return path.absolute()
+
+
+def checked_base(model: str) -> Path:
+    """The directory or GGUF file of `mind.model` for the kind transformers, where it can be served: the libraries are
+    installed, the weights are safetensors or GGUF. Raises ConfigError with what to do."""
+    for library in ("torch", "transformers", "peft", "safetensors", "gguf"):
+        if importlib.util.find_spec(library) is None:
+            raise ConfigError(f"the kind transformers lacks {library}: pip install 'conch-agent[train]'")
+    folder = Path(model).expanduser().absolute()
+    if not folder.is_dir():
+        return installed_file(model)
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"{folder} has no config.json: name the directory of a transformers model, or a GGUF file")
+    if not any(folder.glob("*.safetensors")):
+        raise ConfigError(f"{folder} has no weights as safetensors; those in other formats are not read")
+    return folder
+
+
+def checked_model(settings: OneMindSettings) -> Path:
+    """The model of a mind whose kind an engine of Conch serves, where it can be served. Raises ConfigError."""
+    return checked(settings.model) if settings.kind == "local" else checked_base(settings.model)
+
+
+def served_base(model: Path) -> str:
+    """The name under which an engine serves this file, or directory, without an adapter."""
+    return model.stem if model.suffix == ".gguf" else model.name
 
 
 def checked(model: str) -> Path:

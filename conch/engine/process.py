@@ -34,8 +34,8 @@ async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
     child.on(messages.StopCommand, lambda _: stopped.set())
     child.on(messages.FinishCommand, lambda _: stopped.set())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    own_log = child.home / "logs" / "engine.err"
-    async with background(_end(child, stopped), name="conch.engine.end") as ending:
+    own_log = child.home / "logs" / f"{child.spec.process or 'engine'}.err"
+    async with background(end_when(stopped, child), name="conch.engine.end") as ending:
         began = time.monotonic()
         server = await asyncio.to_thread(_serve, child.spec, own_log)
         seconds = time.monotonic() - began
@@ -44,9 +44,9 @@ async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
         await ending
 
 
-async def _end(child: ChildProcessLink[messages.EngineStart], stopped: asyncio.Event) -> None:
+async def end_when(stopped: asyncio.Event, child: ChildProcessLink[messages.EngineStart]) -> None:
     """End the process as soon as that is asked for: loading a model cannot be cancelled, and llama.cpp's server waits
-    for replies that it is decoding."""
+    for replies that it is decoding. The processes that it has started end with it."""
     await stopped.wait()
     child.report(messages.WorkDone())
     os._exit(0)
@@ -54,9 +54,7 @@ async def _end(child: ChildProcessLink[messages.EngineStart], stopped: asyncio.E
 
 def _serve(spec: messages.EngineStart, own_log: Path) -> Any:
     """llama.cpp's server, which listens and has loaded the model. Its threads run until the process ends."""
-    log = os.open(own_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    os.dup2(log, 2)  # it logs to stderr, which is the terminal of the run
-    os.close(log)
+    log_to(own_log)
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -66,13 +64,24 @@ def _serve(spec: messages.EngineStart, own_log: Path) -> Any:
     params.n_parallel = spec.slots
     local = spec.settings.mind.of_kind("local")
     params.n_ctx = ((local.context_window if local is not None else None) or CONTEXT) * spec.slots
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _processors()
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = processors()
+    if spec.adapters:
+        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(file), 0.0) for file in spec.adapters]
+        # It is searched by tokens alone: a prompt that one adapter has read would be continued under another one.
+        params.cache_ram_mib = 0
     params.ui = False
     params.verbosity = 1  # errors
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:
         raise ConfigError(f"the engine cannot serve {spec.model}: {_reason(own_log) or error}") from error
+
+
+def log_to(file: Path) -> None:
+    """Write what libraries log to stderr, which is the terminal of the run, to this file, made anew."""
+    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.dup2(log, 2)
+    os.close(log)
 
 
 def _context(url: str, spec: messages.EngineStart) -> int:
@@ -90,7 +99,7 @@ def _context(url: str, spec: messages.EngineStart) -> int:
     return context
 
 
-def _processors() -> int:
+def processors() -> int:
     """Processors that this process may use, less one for the agents and the bus: threads of llama.cpp wait for each
     other at every layer, and one without a processor holds up all. A container may have fewer than the machine."""
     count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +14,17 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from conch.bus import Access
-from conch.config import OneMindSettings, Settings
+from conch.config import SERVED, OneMindSettings, Settings
+from conch.engine.models import served_base
 from conch.errors import ConchError
 from conch.processes import GRACE_SECONDS, ChildProcess, ChildRecord, first_fatal, messages
 from conch.tasks import background
 
 ENGINE_MODULE: Final = "conch.engine.process"
+FRONT_MODULE: Final = "conch.engine.front.process"
+"""The engine's process that serves adapters, too: servers of llama.cpp are its children."""
+TORCH_MODULE: Final = "conch.engine.pytorch.process"
+"""The engine's process of the kind transformers."""
 TEMPERATURE: Final = 0.3
 """Sampling temperature of a small model where none is set. In trials SmolLM2 wrote more calls right with it than with
 0.7."""
@@ -58,14 +63,34 @@ class RunningEngine:
     """How long loading took."""
     record: ChildRecord
     """Its process: state, pid, restarts."""
+    living: asyncio.Task[int]
+    """Ends when the process does and is not started again."""
+
+
+def engine_module(settings: Settings) -> str:
+    """The module of the engine's process for the mind of these settings that an engine of Conch serves."""
+    if settings.mind.of_kind("transformers") is not None:
+        return TORCH_MODULE
+    return FRONT_MODULE if settings.training.enabled else ENGINE_MODULE
 
 
 @asynccontextmanager
 async def running_engine(
-    settings: Settings, home: Path, model: Path, at: EngineAddress | None = None
+    settings: Settings,
+    home: Path,
+    model: Path,
+    at: EngineAddress | None = None,
+    *,
+    module: str | None = None,
+    slots: int = 1,
+    adapters: Sequence[Path] = (),
+    process: str | None = None,
 ) -> AsyncIterator[RunningEngine]:
-    """An engine of its own, outside of a run, until the context is left; its logs are in `home`/logs. `at`: the address
-    to listen at; None: a free port.
+    """An engine of its own, outside of a run, until the context is left; its logs are in `home`/logs.
+
+    `at`: the address to listen at; None: a free port. `module`: of its process; None: as `engine_module` says.
+    `process`: its name in logs. `adapters`: GGUF files that it loads, without which it does not begin: then its first
+    death is the last.
 
     Raises ConchError with the engine's reason where it cannot serve the model.
     """
@@ -78,16 +103,23 @@ async def running_engine(
             address.served(report)
 
     async def spec() -> messages.EngineStart:
-        return engine_start(settings, home, model, address, 1)
+        start = engine_start(settings, home, model, address, slots)
+        return start.model_copy(update={"adapters": tuple(adapters), "process": process})
 
-    child = ChildProcess(record, ENGINE_MODULE, hear=hear, changed=lambda: None, tell=lambda _: None, secrets=False)
+    def changed() -> None:
+        if adapters and record.state == "restarting" and not address.up.is_set():
+            child.end()
+
+    child = ChildProcess(
+        record, module or engine_module(settings), hear=hear, changed=changed, tell=lambda _: None, secrets=False
+    )
     async with background(child.live(spec), name="engine") as living, background(address.up.wait(), name="up") as up:
         await asyncio.wait({living, up}, return_when=asyncio.FIRST_COMPLETED)
         if (fatal := first_fatal([child])) is not None:
             raise fatal
         if living.done():
             raise ConchError(f"the engine died again and again as it loaded {model}: {record.why}")
-        yield RunningEngine(address, loaded[0], record)
+        yield RunningEngine(address, loaded[0], record, living)
         child.end()
         await asyncio.wait({living}, timeout=GRACE_SECONDS)
 
@@ -116,12 +148,12 @@ def minded(settings: Settings, model: Path, address: EngineAddress) -> Settings:
     update = {
         "base_url": f"{address.url}/v1",
         "api_key": SecretStr(address.key),
-        "model": model.stem,
+        "model": served_base(model),
         "context_window": address.context,
     }
 
     def asking(one: OneMindSettings) -> dict[str, object]:
         cooler = {} if "temperature" in one.model_fields_set else {"temperature": TEMPERATURE}
-        return update | cooler if one.kind == "local" else {}
+        return update | cooler if one.kind in SERVED else {}
 
     return settings.model_copy(update={"mind": settings.mind.each(asking)})

@@ -1,5 +1,6 @@
 """Minds: what thinks and decides. Each gives raw text that goes through the one parser."""
 
+from .bandit import LinUCB as LinUCB
 from .constraint.findings import forms_of as forms_of
 from .constraint.trial import EndpointTrial as EndpointTrial
 from .constraint.trial import try_endpoint as try_endpoint
@@ -10,15 +11,21 @@ from .endpoint import StreamedReply as StreamedReply
 from .endpoint import TransientError as TransientError
 from .endpoint import client_of as client_of
 from .factory import MindFactory as MindFactory
+from .frozen.choices import ChoiceLog as ChoiceLog
+from .frozen.choices import DrawnChoice as DrawnChoice
+from .frozen.parameters import FrozenParameters as FrozenParameters
+from .frozen.parameters import FrozenShelf as FrozenShelf
 from .installed import MindStart as MindStart
 from .installed import installed_minds as installed_minds
 from .installed import refuse_minds as refuse_minds
 from .installed import why_not as why_not
 from .masked import MaskedMind as MaskedMind
 from .memory import LearningProgress as LearningProgress
+from .memory import blank_bandit as blank_bandit
 from .memory import forget_words as forget_words
 from .memory import learnt as learnt
 from .protocol import ActReward as ActReward
+from .protocol import AskedAdapter as AskedAdapter
 from .protocol import Completion as Completion
 from .protocol import ConversationTurn as ConversationTurn
 from .protocol import Lesson as Lesson
@@ -34,6 +41,7 @@ from .protocol import ScriptEnded as ScriptEnded
 from .protocol import SensorValue as SensorValue
 from .protocol import Situation as Situation
 from .protocol import TokenSource as TokenSource
+from .reflex import ReflexMind as ReflexMind
 from .scripted import ScriptedMind as ScriptedMind
 from .scripted import ScriptLine as ScriptLine
 from .several import MindChain as MindChain

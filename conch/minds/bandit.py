@@ -98,6 +98,11 @@ class LinUCB:
         scores: Floats = x @ self._theta + self.alpha * np.sqrt(np.maximum(spread, 0.0))
         return scores
 
+    def expected(self, x: Floats) -> Floats:
+        """Expected reward of each row of `x` [n, d]; shape [n]."""
+        expected: Floats = x @ self._theta
+        return expected
+
     def choose(self, x: Sparse) -> None:
         """Record a choice with features `x`; its reward is not known yet."""
         self.choices += 1

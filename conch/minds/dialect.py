@@ -13,10 +13,13 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from conch.errors import ModelError
+from conch.errors import AdapterError, ModelError
+from conch.minds.protocol import AskedAdapter
 
 REFUSED = frozenset({400, 422})
 """Statuses of an endpoint that does not take a part of the request."""
+NO_SUCH_MODEL = 404
+"""Status of an endpoint that does not know the model's name."""
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Fields that reasoning models of OpenAI take by another name."""
 OPTIONAL = ("max_tokens", "temperature", "stream_options", "stream", "system")
@@ -74,6 +77,21 @@ class RequestForm:
                 if part not in self.refused and _NAMED[part].search(sentence):
                     return RequestForm(self.refused | {part})
         return None
+
+
+def refuse_unknown(asked: AskedAdapter | None, refusal: ModelError) -> None:
+    """Raises AdapterError where an endpoint refused a request as it does not know the adapter that was asked for."""
+    if asked is None or refusal.status is None:
+        return
+    if refusal.status == NO_SUCH_MODEL or (refusal.status in REFUSED and asked.served_as in refusal.detail):
+        sentence = f"the adapter {asked.served_as} is not served: {refusal}"
+        raise AdapterError(sentence, status=NO_SUCH_MODEL, detail=refusal.detail) from None
+
+
+def refuse_other(asked: AskedAdapter | None, replied_as: str) -> None:
+    """Raises AdapterError for a reply that names another model than the adapter that was asked for."""
+    if asked is not None and asked.is_echoed and replied_as != asked.served_as:
+        raise AdapterError(f"the endpoint was asked for {asked.served_as} and replied as {replied_as or 'no model'}")
 
 
 def own_fields(extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import SecretStr
 
-from conch.config import MINDS, ExplorationBonusSettings, MindSettings, OneMindSettings
+from conch.config import MINDS, SERVED, ExplorationBonusSettings, MindSettings, OneMindSettings
 from conch.errors import ConfigError
 from conch.minds.protocol import Mind
 
@@ -98,7 +98,7 @@ class MindFactory:
         for other, mind in agent.made:
             if other == settings or other.kind == settings.kind == "reflex":
                 return mind
-        if settings.kind in ("openai", "local"):
+        if settings.kind == "openai" or settings.kind in SERVED:
             mind = self._asking(name, settings, agent.seed)
         elif settings.kind == "scripted":
             mind = self._scripted(name, settings, agent.decided)
@@ -117,7 +117,13 @@ class MindFactory:
         line = self._lines.setdefault((settings.base_url, settings.api_key), ConnectionPool())
         self._findings = self._findings or ConstraintFindings(self._endpoints)
         return OpenAIMind(
-            settings, seed=seed, line=line, first_word=self._first_word, section=name, findings=self._findings
+            settings,
+            seed=seed,
+            line=line,
+            first_word=self._first_word,
+            section=name,
+            findings=self._findings,
+            adapters=settings == self._settings.deciding,
         )
 
     def _reflex(self, settings: OneMindSettings, agent: _Agent) -> Mind:

@@ -35,7 +35,8 @@ LAYOUT = hashlib.sha256("\n".join([str(SIZE), *(template.name for template in TE
 log = get_logger(__name__)
 
 
-def _bandit() -> LinUCB:
+def blank_bandit() -> LinUCB:
+    """A bandit that has learnt nothing."""
     return LinUCB(SIZE, alpha=ALPHA, gamma=GAMMA, ridge=RIDGE)
 
 
@@ -59,7 +60,7 @@ class PendingDecision:
 class BanditMemory:
     """All that the reflex mind stores. Decisions are by cycle."""
 
-    bandit: LinUCB = field(default_factory=_bandit)
+    bandit: LinUCB = field(default_factory=blank_bandit)
     decisions: dict[int, PendingDecision] = field(default_factory=dict)
     lately: dict[int, TemplateRecord] = field(default_factory=dict)
     tries: NDArray[np.float64] = field(default_factory=lambda: np.zeros((len(TEMPLATES), 2)))
@@ -75,6 +76,14 @@ class BanditMemory:
     """Whether something was written since the last commit."""
     staged: bool = False
     """Whether something was staged since the last commit."""
+    generation: str = ""
+    """Digest of the frozen parameters that it goes on from; empty: it has learnt from the beginning."""
+
+    def begin_again(self) -> None:
+        """Forget what was learnt of rewards; words and calls stay."""
+        empty = BanditMemory()
+        self.bandit, self.decisions, self.lately = empty.bandit, empty.decisions, empty.lately
+        self.tries, self.uses, self.generation = empty.tries, empty.uses, ""
 
 
 def digest(text: str) -> int:
@@ -206,6 +215,7 @@ class _MemoryArrays(TypedDict):
     x: NDArray[Any]
     words: NDArray[Any]
     calls: NDArray[Any]
+    generation: NDArray[Any]
 
 
 def _arrays(memory: BanditMemory) -> _MemoryArrays:
@@ -224,6 +234,7 @@ def _arrays(memory: BanditMemory) -> _MemoryArrays:
         "x": np.array([decision.x.whole(SIZE) for decision in decisions.values()], dtype=np.float32),
         "words": np.array(list(memory.words), dtype=np.str_),
         "calls": np.array(list(memory.calls), dtype=np.int64),
+        "generation": np.array(memory.generation),
     }
 
 
@@ -231,7 +242,7 @@ def _memory(found: dict[str, NDArray[Any]]) -> BanditMemory:
     """The memory in these arrays. Raises for arrays that are not what `_arrays` makes."""
     if str(found["layout"]) != LAYOUT:
         raise ValueError("it was learnt for other templates")
-    bandit, a = _bandit(), found["A"].reshape(SIZE, SIZE)
+    bandit, a = blank_bandit(), found["A"].reshape(SIZE, SIZE)
     bandit.b = found["b"].reshape(SIZE)
     if not (np.isfinite(a).all() and np.isfinite(bandit.b).all()):
         raise ValueError("it holds numbers that are not finite")
@@ -252,4 +263,5 @@ def _memory(found: dict[str, NDArray[Any]]) -> BanditMemory:
         noticed=noticed,
         written=bool(written),
         staged=bool(staged),
+        generation=str(found.get("generation", "")),  # an older file has none
     )

@@ -17,7 +17,15 @@ from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings
 from conch.minds.constraint.form import ConstraintForm
 from conch.minds.constraint.search import ConstraintSearch
-from conch.minds.dialect import REFUSED, RequestForm, own_fields, split_reasoning, without_fence
+from conch.minds.dialect import (
+    REFUSED,
+    RequestForm,
+    own_fields,
+    refuse_other,
+    refuse_unknown,
+    split_reasoning,
+    without_fence,
+)
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
 from conch.minds.sampling import Sampler, Sampling
@@ -53,16 +61,18 @@ class OpenAIMind:
         first_word: float | None = None,
         section: str = "mind",
         findings: ConstraintFindings | None = None,
+        adapters: bool = False,
     ) -> None:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
         shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
         replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts. `section`: the
         key of these settings, for error messages. `findings`: which constraint endpoints take, shared with other minds;
-        None: this mind has its own."""
+        None: this mind has its own. `adapters`: whether it is asked under a prompt's adapter; else that is passed
+        over."""
         self._settings, self.kind = settings, settings.kind
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
-        self._sampler = Sampler(settings, seed=seed)
+        self._sampler = Sampler(settings, seed=seed, adapters=adapters)
         self._sleep = sleep
         self._first_word, self._section = first_word, section
         self._estimates = False
@@ -89,7 +99,7 @@ class OpenAIMind:
             text=said,
             finish_reason="refusal" if reply.refusal else str(reply.finish_reason),
             usage=self._usage(prompt, reply, text or said),
-            model=reply.model or self.model,
+            model=reply.model or sampling.served_as(self.model),
             ms=(time.monotonic() - started) * 1000,
             constrained=held,
             decoding=sampling.decoding(reply, self.model, held=held),
@@ -209,7 +219,7 @@ class OpenAIMind:
             (_, system), (role, first), *others = said
             said = [(role, f"{system}\n\n{first}"), *others]
         request: dict[str, JsonValue] = {
-            "model": self.model,
+            "model": sampling.served_as(self.model),
             "messages": [{"role": role, "content": well_formed(content)} for role, content in said],
             "temperature": self._settings.temperature,
             "max_tokens": self._most(prompt),
@@ -231,6 +241,7 @@ class OpenAIMind:
             try:
                 reply = await self._endpoint.once(self._body(prompt, sampling, form), heard)
             except ModelError as refusal:
+                refuse_unknown(sampling.adapter, refusal)
                 plainer = form.plainer(refusal)
                 if plainer is None:
                     raise
@@ -239,6 +250,7 @@ class OpenAIMind:
                 if form != known:
                     log.info("mind.asked_without", endpoint=key[0], model=key[1], refused=sorted(form.refused))
                     self._line.forms[key] = form
+                refuse_other(sampling.adapter, reply.model or "")
                 return reply
 
     async def _persistently(

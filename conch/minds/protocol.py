@@ -163,6 +163,17 @@ class PromptPart:
     """Entries that are in it in part."""
 
 
+@dataclass(frozen=True)
+class AskedAdapter:
+    """The adapter under which a model is asked."""
+
+    digest: str
+    served_as: str
+    """Its name at the engine."""
+    is_echoed: bool = True
+    """Whether the engine names it in its replies; then one that names another model is none of it."""
+
+
 class GrowingReply(Protocol):
     """A reply while it comes."""
 
@@ -204,6 +215,9 @@ class Prompt:
     """What counted the tokens of its parts."""
     registry: Registry | None = None
     """The tools whose calls the reply may be held to; None: any text is a reply."""
+    adapter: AskedAdapter | None = None
+    """The adapter that is to decide; None: the model as it is. Minds that serve none pass over it: what a reply was
+    decoded under is its `Decoding.adapter`."""
     progress: ReplyProgress | None = field(default=None, compare=False)
     """Where the mind notes how far its reply has come; None: that is not asked for."""
 
@@ -240,7 +254,7 @@ class Mind(Protocol):
 
     @property
     def kind(self) -> str:
-        """reflex, openai, local, scripted, or the name of its entry point in `conch.minds`."""
+        """reflex, openai, local, transformers, scripted, or the name of its entry point in `conch.minds`."""
         ...
 
     @property
@@ -256,7 +270,8 @@ class Mind(Protocol):
     async def complete(self, prompt: Prompt) -> Completion:
         """The reply to `prompt`. A cancelled call leaves nothing behind.
 
-        Raises ModelError when there is none, ScriptEnded (on a *think*) when a script has no more replies.
+        Raises ModelError when there is none, AdapterError when the endpoint does not reply under `prompt.adapter`,
+        ScriptEnded (on a *think*) when a script has no more replies.
         """
         ...
 

@@ -19,6 +19,8 @@ from conch.curiosity import exploration_bonus
 from conch.log import get_logger
 from conch.minds.bandit import Sparse
 from conch.minds.features import GROUPS, CallChoice, TemplateRecord, at_hand, context, features
+from conch.minds.frozen.choices import ChoiceLog, DrawnChoice
+from conch.minds.frozen.parameters import FrozenParameters, FrozenShelf
 from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
 from conch.minds.own_goals.propose import proposals
 from conch.minds.protocol import Completion, Prompt, RecentOutcome, Situation
@@ -75,6 +77,9 @@ class ReflexMind:
         self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
         self._memory = load(memory)
         self._unsaved = 0
+        self.epsilon = epsilon
+        self.drawn: ChoiceLog | None = None
+        """The last decisions with their candidates; None: they are not kept."""
         self._proposed: dict[int, None] = {}
         """Goals that were proposed, so that one that was refused is not tried again."""
 
@@ -89,7 +94,8 @@ class ReflexMind:
         self._notice(prompt.situation)
         text, propensity = self._text(prompt)
         ms = (time.perf_counter() - started) * 1000
-        decoding = Decoding(engine=self.kind, model=self._model, propensity=propensity)
+        adapter = self._memory.generation or None
+        decoding = Decoding(engine=self.kind, model=self._model, adapter=adapter, propensity=propensity)
         return Completion(text, "stop", Usage(), self._model, ms, decoding=decoding, cost=0.0)
 
     def learn(self, experience: ExperienceRecorded) -> None:
@@ -101,6 +107,8 @@ class ReflexMind:
         if decision is None or decision.reply != digest(experience.raw):
             return
         if experience.revision > decision.revision and experience.coverage >= COVERAGE:
+            if self.drawn is not None:
+                self.drawn.earned(experience.cycle or 0, experience.total, experience.revision)
             self._correct(decision, experience)
             self._unsaved += 1
             if self._unsaved >= SAVE_EVERY:
@@ -117,6 +125,27 @@ class ReflexMind:
             memory.bandit.correct(decision.x, change, decision.chosen_at)
             memory.tries[decision.template, 1] += change
         decision.reward, decision.revision = total, experience.revision
+
+    @property
+    def generation(self) -> str:
+        """Digest of the frozen parameters that it goes on from; empty: it has learnt from the beginning."""
+        return self._memory.generation
+
+    def freeze(self, shelf: FrozenShelf) -> FrozenParameters:
+        """Its parameters of now, in a file of the shelf. Raises OSError."""
+        return shelf.put(self._memory)
+
+    def go_on_from(self, frozen: FrozenParameters, *, restore: bool) -> None:
+        """Name the frozen parameters as those that it goes on from. `restore`: and take them as its own."""
+        if restore:
+            frozen.restore(self._memory)
+        self._memory.generation = frozen.digest
+        self._save()
+
+    def begin_again(self) -> None:
+        """Forget what it has learnt of rewards; words and calls stay."""
+        self._memory.begin_again()
+        self._save()
 
     async def close(self) -> None:
         """Save what was learnt."""
@@ -207,6 +236,8 @@ class ReflexMind:
         alike = [place for place, mark in enumerate(marks) if mark == marks[best]]
         liked = sum(place in preferred for place in alike) / len(preferred)
         propensity = self._epsilon * len(alike) / len(calls) + (1.0 - self._epsilon) * liked
+        if self.drawn is not None:
+            self.drawn.add(DrawnChoice.of(situation.cycle, rows, self._bonus(choices), alike, min(propensity, 1.0)))
         text = render(calls[best][1].action())
         memory.uses[GROUPS.index(choices[best].group)] += 1
         self._remember(situation.cycle, marks[best], choices[best].template, text, Sparse.of(rows[best]))

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from conch.actions import Registry
-from conch.config import OneMindSettings
+from conch.config import SERVED, OneMindSettings
 from conch.minds.constraint.form import ConstraintForm, RequestFields
 from conch.minds.endpoint import StreamedReply
-from conch.minds.protocol import Prompt
+from conch.minds.protocol import AskedAdapter, Prompt
 from conch_schemas import Decoding
 
-LLAMA = "llama.cpp"
-"""Name of the engine of the mind `local`."""
+ENGINES = {"local": "llama.cpp", "transformers": "transformers"}
+"""Name of the engine of Conch by the kind of the mind that asks it."""
 TOP_P = 0.95
-"""Nucleus sampling of the local engine: llama.cpp's own default, sent so that it can be recorded."""
+"""Nucleus sampling of Conch's engines: llama.cpp's own default, sent so that it can be recorded."""
 LONGEST, SHORTEST = 500, 16
 """Most characters of one text of a constrained reply, and the least that it may have, however few tokens there are."""
 
@@ -33,13 +33,20 @@ class Sampling:
     """The form of the constraint that the reply is held to; None: it is free."""
     fields: RequestFields
     """Fields of the request beside messages, model, temperature and most tokens."""
+    adapter: AskedAdapter | None = None
+    """The adapter that the request is for; None: the model as it is."""
+
+    def served_as(self, model: str) -> str:
+        """The name under which the endpoint is asked, of the model or of its adapter."""
+        return model if self.adapter is None else self.adapter.served_as
 
     def decoding(self, reply: StreamedReply, model: str, *, held: bool) -> Decoding:
         """The record of `reply`. `held`: whether it keeps to the constraint. Rounding in the engine may leave a sum of
         log probabilities slightly above 0."""
         return Decoding(
             engine=self.engine,
-            model=reply.model or model,
+            model=reply.model or self.served_as(model),
+            adapter=None if self.adapter is None else self.adapter.digest,
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,
@@ -52,9 +59,10 @@ class Sampling:
 class Sampler:
     """Decides how each reply of one agent is decoded. The same agent, cycle and question: the same fields."""
 
-    def __init__(self, settings: OneMindSettings, *, seed: int) -> None:
-        self._settings, self._seed = settings, seed
-        self._local = settings.kind == "local"
+    def __init__(self, settings: OneMindSettings, *, seed: int, adapters: bool = False) -> None:
+        """`adapters`: whether a reply is asked for under its prompt's adapter."""
+        self._settings, self._seed, self._adapters = settings, seed, adapters
+        self._served = settings.kind in SERVED
 
     def holds(self, prompt: Prompt) -> bool:
         """Whether the reply is to be held to a constraint, where there is one: a decision's, but for free cycles."""
@@ -64,13 +72,13 @@ class Sampler:
     def of(self, prompt: Prompt, form: ConstraintForm | None) -> Sampling:
         """The decoding of the reply to `prompt` under `form`; None: of a free one.
 
-        Seed and probabilities are asked of the local engine alone: other endpoints may refuse fields that they do not
+        Seed and probabilities are asked of Conch's engines alone: other endpoints may refuse fields that they do not
         know.
         """
         situation = prompt.situation
         fields: RequestFields = {}
         seed = None
-        if self._local:
+        if self._served:
             seed = _number(f"{self._seed}/{situation.cycle}/{prompt.purpose}") >> 17
             fields |= {"seed": seed, "top_p": TOP_P}
             if form is None or form.kind == "grammar":  # of another form, the recorded text is not what was decoded
@@ -79,12 +87,13 @@ class Sampler:
             longest = longest_text(prompt.registry, min(prompt.max_tokens, self._settings.max_tokens))
             fields |= form.fields(prompt.registry, longest)
         return Sampling(
-            engine=LLAMA if self._local else self._settings.kind,
+            engine=ENGINES.get(self._settings.kind, self._settings.kind),
             temperature=self._settings.temperature,
-            top_p=TOP_P if self._local else None,
+            top_p=TOP_P if self._served else None,
             seed=seed,
             form=form,
             fields=fields,
+            adapter=prompt.adapter if self._adapters else None,
         )
 
 

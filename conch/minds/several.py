@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from conch.errors import ModelError
+from conch.errors import AdapterError, ModelError
 from conch.log import get_logger
 from conch.minds.protocol import Completion, Mind, Prompt
 from conch.retry import MIND_REST, Backoff
@@ -59,13 +59,16 @@ class MindChain:
 
     async def complete(self, prompt: Prompt) -> Completion:
         """The reply of the first mind that gives one. Raises ModelError where none does: `fatal` where no mind can be
-        helped by retrying, `unreachable` where none can be reached; ScriptEnded as a script does."""
+        helped by retrying, `unreachable` where none can be reached; ScriptEnded as a script does. AdapterError as it
+        is: the mind itself may be in order."""
         now = self._clock()
         awake = [place for place in self._places if place.again <= now] or self._places
         failed: list[ModelError] = []
         for place in awake:
             try:
                 reply = await place.mind.complete(prompt)
+            except AdapterError:
+                raise
             except ModelError as error:
                 failed.append(error)
                 self._set_aside(place, error)

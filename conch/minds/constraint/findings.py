@@ -126,9 +126,9 @@ class ConstraintFindings:
 
 
 def forms_of(settings: OneMindSettings) -> tuple[ConstraintForm, ...]:
-    """The forms that `mind.constrain` allows, the best first; of the local engine the best alone. Where one of
-    `mind.extra` is a constraint, there is none of Conch's."""
-    if settings.constrain == "off" or FIELDS & settings.extra.keys():
+    """The forms that `mind.constrain` allows, the best first; of the kind local the best alone, of transformers none.
+    Where one of `mind.extra` is a constraint, there is none of Conch's."""
+    if settings.constrain == "off" or settings.kind == "transformers" or FIELDS & settings.extra.keys():
         return ()
     forms = tuple(form for form in FORMS if settings.constrain in ("auto", form.kind))
     return forms[:1] if settings.kind == "local" else forms

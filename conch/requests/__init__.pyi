@@ -34,4 +34,8 @@ from .human_score import score_range as score_range
 from .memories import forget_memories as forget_memories
 from .ratings import publish_rating as publish_rating
 from .ratings import rated as rated
+from .training import TRAINER_VERBS as TRAINER_VERBS
+from .training import TrainerVerb as TrainerVerb
+from .training import ask_trainer as ask_trainer
+from .training import trainer_subject as trainer_subject
 from .walks import Walks as Walks

@@ -1,0 +1,35 @@
+"""Rounds of training: from the experiences of a lineage to an adapter that is trained, gated, tried and promoted."""
+
+from .advance import Engine as Engine
+from .advance import LineageTrainer as LineageTrainer
+from .advance import is_open_round as is_open_round
+from .judging.engine import acting_engine as acting_engine
+from .judging.gate_run import verdict_again as verdict_again
+from .judging.samples import ActingEngine as ActingEngine
+from .judging.samples import SampledReply as SampledReply
+from .judging.samples import by_cycle as by_cycle
+from .judging.samples import read_samples as read_samples
+from .lease import under_lease as under_lease
+from .log import LineageLog as LineageLog
+from .log import read_lineage as read_lineage
+from .making.child import run_child as run_child
+from .making.plan import RoundPlan as RoundPlan
+from .making.plan import job_of as job_of
+from .making.plan import round_folder as round_folder
+from .making.prepare import base_of as base_of
+from .making.prepare import prepare_round as prepare_round
+from .making.schedule import TrainerMoment as TrainerMoment
+from .making.schedule import is_look as is_look
+from .making.schedule import why_busy as why_busy
+from .making.schedule import why_not_yet as why_not_yet
+from .making.training import forecast_round as forecast_round
+from .moves import promote as promote
+from .moves import roll_back as roll_back
+from .moves import say_missing as say_missing
+from .names import adapter_named as adapter_named
+from .names import round_named as round_named
+from .proof import PolicyProof as PolicyProof
+from .proof import ProofStep as ProofStep
+from .proof import prove_act as prove_act
+from .retention import tidy_rounds as tidy_rounds
+from .stopping import stop_round as stop_round

@@ -1,0 +1,1 @@
+"""Judges an adapter: samples of recorded decisions, the gate, the trial."""

@@ -9,6 +9,8 @@ have no gaps, and no id has two contents.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +23,10 @@ import structlog
 from conch.bus import ReceivedEvent
 from conch.config import BudgetSettings, MindSettings
 from conch.cycle.act import ActionResult, act, cut_short, only_reads, runs, taken
+from conch.cycle.acting.adapters import ActingAdapters, AdaptedMind
+from conch.cycle.acting.pointer import PointerReader
+from conch.cycle.acting.proven import AdapterProof
+from conch.cycle.acting.shadow import ShadowTrial
 from conch.cycle.approvals.answer import DecidedFields, guard_of, reply_fields, short_id, waiting_act
 from conch.cycle.approvals.wait import ApprovalWait
 from conch.cycle.budget.keeper import BudgetedMind, BudgetKeeper
@@ -62,6 +68,8 @@ from conch_schemas import (
     Action,
     ActionDecided,
     ActionTaken,
+    AdapterProbed,
+    Constraint,
     ContextUse,
     Cost,
     CycleReflected,
@@ -83,6 +91,7 @@ from conch_schemas import (
 )
 
 if TYPE_CHECKING:
+    from conch.cycle.acting.generations import ReflexGenerations
     from conch.engine import TokenCounter
 
 log = get_logger(__name__)
@@ -129,8 +138,18 @@ class Agent:
             agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy, masker
         )
         self._budget = BudgetKeeper(settings, self._facts, control, recovered.end, lambda: self.memory)
-        self._mind = WatchedMind(BudgetedMind(MaskedMind(agent_context.mind, masker), self._budget), agent_context.asks)
+        self._adapters, self._generations = self._made_adapters(), self._made_generations()
+        masked: Mind = MaskedMind(agent_context.mind, masker)
+        adapted = masked
+        self._shadow: ShadowTrial | None = None
+        if self._adapters is not None:
+            adapted = AdaptedMind(masked, self._adapters, has_fallbacks=bool(settings.mind.fallbacks))
+            self._shadow = ShadowTrial(
+                self._adapters, BudgetedMind(masked, self._budget), registry, self._facts, control, self._cost
+            )
+        self._mind = WatchedMind(BudgetedMind(adapted, self._budget), agent_context.asks)
         self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour, self._mind_is_heard, self._budget)
+        self._proofs = itertools.count()
         self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
         self.people_inbox: Inbox = Inbox(self._facts, recovered)
@@ -148,6 +167,7 @@ class Agent:
         Raises StoppedError, ScriptEnded when it ends for that reason; the next run finishes the open cycle.
         """
         material = self._material()
+        await self._take_adapter(self._first_cycle())
         await self._announce()
         await self._patience.leave(lambda: self.memory)
         if not self.control.stopping:
@@ -162,6 +182,8 @@ class Agent:
                 await self._bring(material, number)
             await self._cycle(number)
             if until is None or number + 1 < until:
+                if self._shadow is not None:
+                    await self._shadow.decide(self._cycle_schedule.rest())
                 await self.control.sleep(self._cycle_schedule.rest())
 
     def hear(self, arrived: ReceivedEvent) -> None:
@@ -272,10 +294,64 @@ class Agent:
             key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
             await self._facts.publish(self._facts.outside(PolicySet, key, **self._policy.content()))
 
+    def _made_adapters(self) -> ActingAdapters | None:
+        at = self._agent_context
+        if at.adapters is None:
+            return None
+        return ActingAdapters(PointerReader(at.bus, self.name, at.agentuid), at.adapters, self._tell_of_proof)
+
+    def _made_generations(self) -> ReflexGenerations | None:
+        at = self._agent_context
+        if at.frozen is None:
+            return None
+        from conch.cycle.acting.generations import ReflexGenerations
+
+        pointer, (mind, shelf) = PointerReader(at.bus, self.name, at.agentuid), at.frozen
+        return ReflexGenerations(at.bus, self.name, pointer, mind, shelf, at.settings.training, self._facts)
+
+    async def _tell_of_proof(self, proof: AdapterProof) -> None:
+        # The position and the count tell this proof from earlier ones of the same adapter.
+        key = f"{proof.digest}/{self.memory.next_cycle}/{self._at.end}/{next(self._proofs)}"
+        event = self._facts.outside(
+            AdapterProbed,
+            key,
+            adapter=proof.digest,
+            engine=proof.engine,
+            served_as=proof.served_as,
+            proven=not proof.why,
+            why=proof.why,
+            ms=proof.ms,
+        )
+        await self._facts.publish(event)
+
+    def _first_cycle(self) -> int:
+        """The cycle that was interrupted, else the next one."""
+        thought = self.memory.thought
+        return self.memory.next_cycle if thought is None or thought.cycle is None else thought.cycle
+
+    async def _take_adapter(self, number: int) -> None:
+        """Decide under the adapter of this cycle from now on. An engine that is away changes nothing: the question to
+        it says so. Raises StoppedError when told to stop meanwhile."""
+        if self._generations is not None:
+            self._policy.decides_under(await self._generations.of_cycle(number))
+            await self._follow()
+        if self._adapters is None:
+            return
+        with contextlib.suppress(ModelError):
+            acting = await self.control.unless_stopped(self._adapters.of_cycle(number))
+            self._policy.decides_under(None if acting is None else acting.policy)
+            await self._follow()
+
+    async def _follow(self, held: Constraint = "free") -> None:
+        if self._policy.follow(held):
+            self._facts.policy = self.policy
+            await self._announce_policy()
+
     # -- the steps of a cycle ----------------------------------------------------------------------------------------
 
     async def _cycle(self, number: int) -> None:
         self._bind(number)
+        await self._take_adapter(number)
         await self._settle_goals()
         self._at.memory = self._budget.counted(self.memory)
         await self._measure_goals()
@@ -377,6 +453,8 @@ class Agent:
         decision, observation = await self._asked(
             number, lambda mind, system, situation, limits: decide(mind, system, situation, self._registry, limits)
         )
+        if self._shadow is not None:
+            self._shadow.decided(decision)
         reply, message, needs = self._reply(decision), observation.message, dict(observation.situation.needs)
         await self._keep(decision.prompt, message)
         guard, ruling = self._judged(decision.action)
@@ -472,7 +550,10 @@ class Agent:
         data["episode"], data["terminal"] = episode_of(self.memory, result.goals)
         data["effect"] = self._effect(number, decided, result)
         data["message"] = self.memory.answered_message(result.outcome.answered)
-        await self._facts.publish(self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data))
+        act = self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data)
+        await self._facts.publish(act)
+        if self._shadow is not None:
+            self._shadow.acted(act)
         await self._aftermath()
 
     def _effect(self, number: int, decided: ActionDecided, result: ActionResult) -> MeasuredEffect | None:
@@ -576,6 +657,7 @@ class Agent:
             answers = ((one.id, one.text) for one in memory.waiting if one.id == memory.asked.message)
             await self._decide_asked(number, next(answers, None), self._observer.needs(memory))
         else:
+            await self._take_adapter(number)
             await self._measure_goals()
             if memory.grounded is None:
                 await self._ground(number)
@@ -607,9 +689,13 @@ class Agent:
 
         answer = await self._patience.answer(ask)
         replied = answer[0]
-        if self._policy.follow(replied.decoding.constraint if isinstance(replied, DecisionResult) else "free"):
-            self._facts.policy = self.policy
-            await self._announce_policy()
+        if isinstance(replied, DecisionResult):
+            if self._adapters is not None:
+                acting = self._adapters.known(replied.decoding.adapter)
+                self._policy.decides_under(None if acting is None else acting.policy)
+            await self._follow(replied.decoding.constraint)
+        else:
+            await self._follow()
         return answer
 
     def _observed(self, number: int) -> Observation:

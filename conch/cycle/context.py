@@ -22,7 +22,9 @@ from conch.workspace import MaterialScript
 from conch_schemas import Goal
 
 if TYPE_CHECKING:
+    from conch.cycle.acting.proven import ProvenAdapters
     from conch.engine import TokenCounter
+    from conch.minds import FrozenShelf, ReflexMind
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class AgentContext:
     """What it remembers beyond its last acts, where that is kept."""
     tokens: TokenCounter | None = None
     """Counts a prompt's tokens as its model does, where the model's endpoint can."""
+    adapters: ProvenAdapters | None = None
+    """The adapters of the engine of the mind that decides; None: that serves none."""
+    frozen: tuple[ReflexMind, FrozenShelf] | None = None
+    """Its reflex mind whose parameters are frozen now and then, and where; None: that is not done."""
     script: Callable[[], MaterialScript | None] | None = None
     """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
 

@@ -14,6 +14,7 @@ import pytest
 
 from conch.bus import MemoryBus, MemoryJournal, SharedSubscription, Stored, shared_subscription
 from conch.config import Masker, Settings
+from conch.cycle.acting.proven import ProvenAdapters
 from conch.cycle.agent import Agent
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
@@ -25,7 +26,7 @@ from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.cycle.state.remembered import MemoryKeeper
 from conch.memory import LongTermMemory
-from conch.minds import Completion, Prompt, Situation
+from conch.minds import Completion, FrozenShelf, Prompt, ReflexMind, Situation
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values
 from conch.workspace import MaterialScript
@@ -108,7 +109,8 @@ class Life:
 
     def __init__(self, workspace: Path, notes: Notes) -> None:
         self.journal, self.workspace, self.notes = MemoryJournal(), workspace, notes
-        self.mind, self.settings, self.tools = FakeMind(), SETTINGS, list(BUILTIN_TOOLS)
+        self.mind: FakeMind = FakeMind()
+        self.settings, self.tools = SETTINGS, list(BUILTIN_TOOLS)
         self.agentuid = AGENTUID
         self.values = Values()
         self.script: MaterialScript | None = None
@@ -119,6 +121,10 @@ class Life:
         """The lines that the agent knows; None: its acts are not measured."""
         self.memories: Path | None = None
         """The file of its long memory; None: it has none."""
+        self.adapters: ProvenAdapters | None = None
+        """The adapters of its engine; None: it serves none."""
+        self.frozen: tuple[ReflexMind, FrozenShelf] | None = None
+        """Its reflex mind and where that is frozen; None: it is not."""
         self.said: list[tuple[str, str]] = []
         """What the control reported, of every start."""
 
@@ -167,6 +173,7 @@ class Life:
             self.workspace,
             self.settings, self.values, self.agentuid, self.turns, self.reading, meter=self._meter(),
             script=lambda: self.script, long_memory=self._keeper(), masker=self.masker,
+            adapters=self.adapters, frozen=self.frozen,
         )  # fmt: skip
         return Agent(body, at, control)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from conch.config import BudgetSettings, Settings
+from conch.config import SERVED, BudgetSettings, Settings
 from conch.cycle.budget.ledger import WINDOWS, Amounts, Ceiling, OpenReservation, ceiling, limits_of, split
 from conch.cycle.control import BudgetReport, Control
 from conch.cycle.publish import AgentPublisher
@@ -39,7 +39,7 @@ class BudgetKeeper:
         """`end`: the stream's end when the run began; it tells this process's events from an earlier one's."""
         self._facts, self._control, self._end, self._memory = facts, control, end, memory
         blocks = settings.mind.blocks().values()
-        self._asks = any(one.kind in ("openai", "local") for one in blocks)
+        self._asks = any(one.kind == "openai" or one.kind in SERVED for one in blocks)
         self._priced = [(one.price, one.max_tokens) for one in blocks if one.price is not None]
         self._number = 0
         """Of the ceilings that were published."""

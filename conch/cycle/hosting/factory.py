@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from conch.bus import SharedSubscription
-from conch.config import Masker, MindSettings, Settings, to_install
+from conch.config import SERVED, Masker, MindSettings, Settings, to_install
 from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
@@ -52,11 +52,16 @@ from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_ma
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from conch.cycle.acting.engine import ServedEngineAdapters
+    from conch.cycle.acting.proven import ProvenAdapters
     from conch.engine import TokenCounter
+    from conch.minds import FrozenShelf, ReflexMind
     from conch.tools import McpServer
 
 log = get_logger(__name__)
 
+SERVES_ADAPTERS = ("openai", *SERVED)
+"""The kinds of minds whose engine may serve adapters."""
 ACTING_PER_CPU = 4
 """Agents per processor that use tools and run checks at once, of all processes together; the others wait for a slot."""
 READING_PER_CPU = 16
@@ -112,6 +117,7 @@ class AgentFactory:
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._tokens = _counter(child.settings.mind)
+        self._engine, self._adapters = _adapters(child.settings.mind, Home(child.home))
         self._questions = OpenQuestions(child.report)
         self._shelf = FilePool()
         self._minds: dict[str, Mind] = {}
@@ -176,6 +182,8 @@ class AgentFactory:
                 await mind.close()
             if self._tokens is not None:
                 await self._tokens.close()
+            if self._engine is not None:
+                await self._engine.close()
         for notes in self._notes:
             notes.close()
         for count in self._counts:
@@ -254,6 +262,8 @@ class AgentFactory:
             long_memory=self._long_memory(own, settings),
             tokens=self._tokens,
             masker=self._masker,
+            adapters=self._adapters,
+            frozen=_frozen(mind, settings, home),
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
 
@@ -332,7 +342,7 @@ def _counter(settings: MindSettings) -> TokenCounter | None:
     Another endpoint is asked nothing but chat completions. httpx2 is imported for these minds alone. Minds at two
     addresses may have two tokenizers: then none counts."""
     deciding = settings.deciding
-    if deciding.kind != "local" and deciding.constrain != "grammar":
+    if deciding.kind not in SERVED and deciding.constrain != "grammar":
         return None
     if settings.thinking.base_url != deciding.base_url:
         return None
@@ -344,3 +354,29 @@ def _counter(settings: MindSettings) -> TokenCounter | None:
 def _seed(seed: int, name: str) -> int:
     """The random seed of one agent: with the same seed, all agents would act alike."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=6).digest())
+
+
+def _adapters(settings: MindSettings, home: Home) -> tuple[ServedEngineAdapters | None, ProvenAdapters | None]:
+    """The adapters of the engine of the mind that decides; None where that serves none. Nothing is opened yet."""
+    names = [name for name, one in settings.blocks().items() if one == settings.deciding]
+    if settings.deciding.kind not in SERVES_ADAPTERS:
+        return None, None
+    from conch.cycle.acting.engine import ServedEngineAdapters
+    from conch.cycle.acting.proven import ProvenAdapters
+    from conch.training import AdapterShelf
+
+    engine = ServedEngineAdapters(settings.deciding, names[0])
+    return engine, ProvenAdapters(engine, AdapterShelf(home.adapters))
+
+
+def _frozen(mind: Mind, settings: Settings, home: Home) -> tuple[ReflexMind, FrozenShelf] | None:
+    """The reflex mind that decides and learns, and where its parameters are frozen; None: they are not."""
+    if not settings.training.enabled or settings.mind.deciding.kind != "reflex":
+        return None
+    from conch.minds import FrozenShelf, MindChain, ReflexMind, StepMinds
+
+    decides = mind.decides if isinstance(mind, StepMinds) else mind
+    decides = decides.minds[0] if isinstance(decides, MindChain) else decides
+    if not isinstance(decides, ReflexMind) or settings.mind.deciding.model == "random":
+        return None
+    return decides, FrozenShelf(home.generations)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypeVar, overload
 
-from conch.config import OneMindSettings
+from conch.config import SERVED, OneMindSettings
 from conch.text import estimated_tokens
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def prompt_budget(settings: OneMindSettings) -> int:
     room = _room(settings)
     if settings.prompt_tokens is not None:
         return settings.prompt_tokens if room is None else min(settings.prompt_tokens, room)
-    if settings.kind == "local":
+    if settings.kind in SERVED:
         return min(LOCAL_TOKENS, window_budget(settings))
     return window_budget(settings)
 

@@ -25,6 +25,7 @@ from conch_schemas import (
     Action,
     ActionDecided,
     ActionTaken,
+    AdapterShadowed,
     AnsweredMessage,
     AnswerRated,
     BudgetReached,
@@ -256,6 +257,8 @@ class AgentMemory(_MemoryModel):
     spent: tuple[TokensSpent, ...] = ()
     budget: BudgetLedger = Field(default=BudgetLedger(), exclude_if=lambda ledger: ledger == BudgetLedger())
     """What it used within the last day, for the limits of its budget."""
+    shadowed: int = Field(default=-1, exclude_if=lambda cycle: cycle < 0)
+    """The last cycle whose act a candidate was asked for beside; -1: none was."""
     policy: str | None = None
     settled: tuple[SettledAct, ...] = Field(default=(), exclude_if=lambda settled: not settled)
     """The last decisions on acts that waited for an approval, the newest last."""
@@ -348,6 +351,8 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
         case CycleReflected() if _open(memory, event):
             closed = {"episodes": _reflected(memory, event)}
             return memory.model_copy(update=NOTHING_OPEN | closed | _spending(memory, event, "reflect"))
+        case AdapterShadowed() if event.cycle is not None and event.cycle > memory.shadowed:
+            return memory.model_copy(update={"shadowed": event.cycle} | _spending(memory, event, "decide"))
         case TaskProgressed() if memory.taken is not None and event.id == step_id(memory.taken):
             return memory.model_copy(update={"step_told": True})
         case TaskProgressed() if event.action_id is None and event.episode in memory.goals:
@@ -479,7 +484,7 @@ def _settled(memory: AgentMemory, event: ActApproved | ActDenied) -> tuple[Settl
 
 
 def _spending(
-    memory: AgentMemory, event: ThoughtFormed | ActionDecided | CycleReflected, purpose: Purpose
+    memory: AgentMemory, event: ThoughtFormed | ActionDecided | CycleReflected | AdapterShadowed, purpose: Purpose
 ) -> dict[str, object]:
     """Add a reply's tokens to the present tick's entry (an entry per cycle would make an hour a long list), and settle
     what was reserved for it."""

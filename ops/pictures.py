@@ -45,9 +45,10 @@ MOST_BYTES = 300_000
 WIDE, LONG = {"width": 1440, "height": 900}, {"width": 1440, "height": 1240}
 TALL, NARROW = {"width": 1280, "height": 1400}, {"width": 390, "height": 1100}
 PAGES = (
-    ("overview-dark", "/", "dark", LONG),
-    ("overview-light", "/", "light", WIDE),
-    ("overview-narrow", "/", "light", NARROW),
+    ("story-dark", "/", "dark", WIDE),
+    ("story-light", "/", "light", WIDE),
+    ("story-narrow", "/", "light", NARROW),
+    ("overview-light", "/overview", "light", LONG),
     ("cycle-light", "/cycles/{cycle}", "light", TALL),
     ("rewards-dark", "/rewards", "dark", WIDE),
     ("needs-light", "/needs", "light", WIDE),

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from conch.bus import Access, access_to
-from conch.config import MIND_GROUP, MINDS, OneMindSettings, Settings, ToolSettings, masked
+from conch.config import MIND_GROUP, MINDS, SERVED, OneMindSettings, Settings, ToolSettings, masked
 from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
 from conch.consumer.operations import listen
 from conch.cycle.state.count import cycles_begun
@@ -239,7 +239,7 @@ async def mind(settings: OneMindSettings, key: str = "mind") -> DoctorFinding:
     """Whether the model's endpoint answers. `key`: of these settings."""
     if settings.kind == "openai":
         return await _endpoint(settings, key)
-    if settings.kind == "local":
+    if settings.kind in SERVED:
         return await asyncio.to_thread(_local, settings, key)
     if settings.kind not in MINDS:
         return DoctorFinding(key, "ok", f"{settings.kind}, of an installed package ({MIND_GROUP}:{settings.kind})")
@@ -249,10 +249,10 @@ async def mind(settings: OneMindSettings, key: str = "mind") -> DoctorFinding:
 
 
 def _local(settings: OneMindSettings, key: str) -> DoctorFinding:
-    from conch.engine import checked
+    from conch.engine import checked_model
 
     try:
-        return DoctorFinding(key, "ok", f"local, from {checked(settings.model)} (conch model test tries it)")
+        return DoctorFinding(key, "ok", f"{settings.kind}, from {checked_model(settings)}")
     except ConfigError as error:
         return DoctorFinding(key, "problem", str(error), "a run is refused until that is mended")
 

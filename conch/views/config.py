@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from conch.config import WAITING_KEYS, KeyPath, LoadedSettings, Settings, arms, dotted, inside, is_model, leaves, masked
+from conch.config import KeyPath, LoadedSettings, Settings, arms, dotted, inside, is_model, leaves, masked
 from conch.views.base import View
 from conch.views.installed import RegisteredPlugin
 from conch_schemas import JsonObject
@@ -25,8 +25,8 @@ class Config(View):
     """As in conch.yaml; secrets are masked."""
     origins: dict[str, str]
     """The origin of each setting, by its dotted key."""
-    waiting: tuple[str, ...] = WAITING_KEYS
-    """Keys that are kept and have no effect yet: there is no trainer."""
+    waiting: tuple[str, ...] = ()
+    """Keys that are kept and have no effect yet: none in this version."""
 
 
 class ConfigValidated(View):

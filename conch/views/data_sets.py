@@ -26,6 +26,8 @@ class DataSnapshots(View):
     schema_: Literal["conch.v1.data_snapshots"] = Field(default="conch.v1.data_snapshots", alias="schema")
     snapshots: tuple[DataSnapshot, ...]
     """The newest last."""
+    unread: tuple[str, ...] = ()
+    """A sentence for each directory with a manifest that is no data set's, or was edited."""
 
 
 class DataPruned(View):

@@ -51,6 +51,16 @@ class GoalDecided(View):
     """Whether the agent knows of it at once; else when it runs."""
 
 
+class TrainerAsked(View):
+    """The trainer's answer to a person's request."""
+
+    schema_: Literal["conch.v1.trainer_asked"] = Field(default="conch.v1.trainer_asked", alias="schema")
+    agent: str
+    request: Literal["run", "stop", "promote", "rollback"]
+    said: str
+    """What it does now, in a sentence; may be empty."""
+
+
 class Scored(View):
     """The result of `conch reward score --json`."""
 

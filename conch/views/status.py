@@ -30,6 +30,8 @@ from conch.run_info import RunInfo
 from conch.tasks import concurrently
 from conch.views.base import View
 from conch.views.consumers import Lag
+from conch.views.lineage import read_lineage
+from conch.views.lineage_line import LineageLine, lineage_line
 from conch.views.rewards import SetAside
 from conch_schemas import JsonObject, control_subject
 
@@ -269,6 +271,8 @@ class Status(View):
     """Acts that wait for scores."""
     needs: dict[str, float]
     """Satisfaction by need, 0..1, by the store."""
+    lineage: LineageLine | None
+    """Of the agent's adapters; None where nothing was trained, and of several agents."""
 
 
 class StoreAnswer(TypedDict):
@@ -281,10 +285,11 @@ class StoreAnswer(TypedDict):
     last_cycle: int | None
     unscored: int
     needs: dict[str, float]
+    lineage: LineageLine | None
 
 
 _NO_STORE: Final = StoreAnswer(
-    store=None, figures=None, cost=None, components=(), last_cycle=None, unscored=0, needs={}
+    store=None, figures=None, cost=None, components=(), last_cycle=None, unscored=0, needs={}, lineage=None
 )
 
 
@@ -437,4 +442,5 @@ def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[Json
         "last_cycle": store.cycles.last_cycle(agent) if agent is not None else None,
         "unscored": store.cycles.pending(agent),
         "needs": needs[-1].after if needs else {},
+        "lineage": None if agent is None else lineage_line(read_lineage(store, agent)),
     }

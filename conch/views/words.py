@@ -33,6 +33,27 @@ def share_words(weight: float | None, role: str) -> str:
     return f"{weight:.3f}" if weight else role
 
 
+_STEPS = {
+    "cap:cycle": "held to −1 to 1",
+    "diversity": "paid double for too little variety",
+    "repetition": "taken off for repetition",
+    "starving": "cut while a need starves",
+}
+
+
+def step_words(step: str) -> str:
+    """A part or a step of a total by what it does to it, for a person: a part keeps its name, `gate:ethical` is
+    `held to 0 by ethical`."""
+    kind, _, component = step.partition(":")
+    if kind == "part":
+        return component
+    if kind == "gate":
+        return f"held to 0 by {component}"
+    if kind == "cap" and component != "cycle":
+        return f"cap of {component}"
+    return _STEPS.get(step, step)
+
+
 def range_words(least: float, greatest: float) -> str:
     """`-1..0.5`; `±1,000,000` where it is as wide to both sides and so large that `:g` would write powers of ten."""
     if least == -greatest and greatest >= _LARGE:

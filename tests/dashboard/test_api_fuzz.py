@@ -13,6 +13,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import ignored_auth
 
 from conch.auth import LoginTokens
+from conch.requests import TRAINER_VERBS
 from tests.dashboard.conftest import Dashboard
 
 CHOSEN = settings(
@@ -70,6 +71,7 @@ WITHOUT = {
     "POST /agents/{agent}/deny",
     "POST /agents/{agent}/chat",
     "POST /agents/{agent}/chat/rating",
+    *(f"POST /agents/{{agent}}/training/{verb}" for verb in TRAINER_VERBS),  # no trainer runs
     "POST /dlq/{letter}/retry",
     "POST /dlq/{letter}/drop",
     "GET /cycles/{cycle}",

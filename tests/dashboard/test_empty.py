@@ -23,7 +23,7 @@ def seeded(tmp_path: Path) -> Seeded:
 
 async def test_the_first_cycle_fills_an_empty_overview(tab: Page, dashboard: Dashboard) -> None:
     """Nothing is known: each figure is a dash, each chart waits; then the first cycle is in all of them."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await expect(tab.locator("#key-reward strong")).to_have_text("–")
     await expect(tab.locator("#no-cycles")).to_contain_text("No cycles yet")
     await expect(tab.locator("#reward .empty")).to_be_visible()

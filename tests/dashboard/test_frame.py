@@ -17,7 +17,7 @@ async def test_the_history_has_all_its_cycles(seeded: Seeded, dashboard: Dashboa
 
 
 async def test_a_page_is_drawn_and_its_console_is_silent(tab: Page) -> None:
-    """The overview loads, with its script and its looks, and follows the bus."""
+    """The story loads, with its script and its looks, and follows the bus."""
     await tab.goto("./")
 
-    await expect(tab.locator("h1")).to_have_text("Overview")
+    await expect(tab.locator("h1")).to_have_text("echo")

@@ -52,7 +52,7 @@ async def test_a_person_opens_the_link_and_is_in(nobody: Page, dashboard: Dashbo
 
     await nobody.goto(f"/?token={token}")
 
-    await expect(nobody.locator("h1")).to_have_text("Overview")
+    await expect(nobody.locator("h1")).to_have_text("echo")
     assert nobody.url == f"{dashboard.address}{dashboard.prefix}/"
     assert token not in await nobody.content()
     assert token not in str(

@@ -115,7 +115,7 @@ async def test_a_form_of_others_logs_nobody_out(tab: Page, dashboard: Dashboard,
     complaints.pardon()
 
     await tab.goto("./")
-    await expect(tab.locator("h1")).to_have_text("Overview")
+    await expect(tab.locator("h1")).to_have_text("echo")
 
 
 async def test_only_a_press_logs_out(dashboard: Dashboard) -> None:

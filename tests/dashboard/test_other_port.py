@@ -25,7 +25,7 @@ async def person(browser: Browser, dashboard: Dashboard) -> AsyncIterator[Browse
     context = await browser.new_context(base_url=dashboard.address)
     page = await context.new_page()
     await page.goto(f"/?token={LoginTokens(dashboard.seeded.home).link(time.time())}")
-    await expect(page.locator("h1")).to_have_text("Overview")
+    await expect(page.locator("h1")).to_have_text("echo")
     yield context
     await context.close()
 
@@ -76,7 +76,7 @@ async def test_what_another_server_receives_lets_nobody_in(person: BrowserContex
         shown = {name.lower(): value.strip() for name, _, value in lines}
         await refused(dashboard, {"cookie": shown.get("cookie", "")})
         assert "conch_session" not in shown.get("cookie", "")
-    await expect(page.locator("h1")).to_have_text("Overview")  # the person is in as before
+    await expect(page.locator("h1")).to_have_text("echo")  # the person is in as before
 
 
 async def test_a_cookie_alone_lets_nobody_in(person: BrowserContext, dashboard: Dashboard) -> None:

@@ -51,7 +51,7 @@ async def unscripted(browser: Browser, dashboard: Dashboard) -> AsyncIterator[Pa
 
 async def test_without_scripts_everything_can_be_read(unscripted: Page) -> None:
     """The server draws the figures, the distribution and the last cycles by itself."""
-    await unscripted.goto("./")
+    await unscripted.goto("./overview")
 
     await expect(unscripted.locator("#key-reward strong")).to_have_text(re.compile(r"^[+-]0\.\d{3}$"))
     await expect(unscripted.locator("#actions li").first).to_contain_text("filesystem")
@@ -62,10 +62,10 @@ async def test_without_scripts_everything_can_be_read(unscripted: Page) -> None:
 async def test_scripts_and_server_say_the_same_figures(tab: Page, unscripted: Page) -> None:
     """The figures that the scripts make of the live rows are those that the server made of the history."""
     cards = ".key strong, .key small, #actions span, #actions b"
-    await unscripted.goto("./")
+    await unscripted.goto("./overview")
     by_server = await unscripted.locator(cards).all_inner_texts()
 
-    await tab.goto("./")
+    await tab.goto("./overview")
     await expect(tab.locator("#key-reward .line")).to_have_attribute("d", re.compile("^M"))
 
     assert await tab.locator(cards).all_inner_texts() == by_server
@@ -75,7 +75,7 @@ async def test_a_cycle_appears_when_it_acts_and_gets_its_total_when_it_is_record
     tab: Page, dashboard: Dashboard
 ) -> None:
     """Its row says `scoring…` first; once it is recorded the total is in that row, and the server draws it alike."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     facts = dashboard.life.cycle()
     number = CYCLES + 1
 
@@ -96,8 +96,8 @@ async def test_an_act_that_waits_for_its_scores_is_on_the_page_from_the_start(ta
     """An act that the store has without its scores is drawn as `scoring…`, and filled when they come."""
     facts = dashboard.life.cycle()
     assert await dashboard.live(upto_act(facts)) == []
-    assert "scoring…" in (await dashboard.client.get("/")).text
-    await tab.goto("./")
+    assert "scoring…" in (await dashboard.client.get("/overview")).text
+    await tab.goto("./overview")
 
     await dashboard.live(facts)
 
@@ -109,7 +109,7 @@ async def test_a_late_score_changes_the_row_in_place(tab: Page, dashboard: Dashb
     """A row says how many parts are scored until all are; a later revision takes its place, it is no second row."""
     facts = dashboard.life.cycle()
     late = [one for one in facts if isinstance(one, NoveltyMeasured)]
-    await tab.goto("./")
+    await tab.goto("./overview")
 
     await dashboard.live([one for one in facts if one not in late])
     for _ in range(7):  # the deadline of a score is half a minute, a cycle takes five seconds
@@ -126,7 +126,7 @@ async def test_hostile_text_is_shown_as_text(tab: Page, dashboard: Dashboard) ->
     """Markup in an action, drawn by the server or live, is text: no element is made of it, and nothing runs."""
     asked: list[str] = []
     tab.on("dialog", lambda dialog: asked.append(dialog.message))
-    await tab.goto("./")
+    await tab.goto("./overview")
 
     await dashboard.live(dashboard.life.cycle(hostile=True))
 
@@ -150,7 +150,7 @@ async def test_an_alarm_is_shown_until_it_is_over(tab: Page, dashboard: Dashboar
         "window": 100,
         "what": "format makes 90 % of the variance <b>of the total</b>",
     }
-    await tab.goto("./")
+    await tab.goto("./overview")
 
     await dashboard.live([AlarmRaised(id=consequence_id(act.id, "watch", "1", AlarmRaised), active=True, **said)])
     await expect(tab.locator("#alarms")).to_contain_text("variance <b>of the total</b>")
@@ -166,7 +166,7 @@ async def test_an_alarm_is_shown_until_it_is_over(tab: Page, dashboard: Dashboar
 
 async def test_a_chart_is_read_with_the_arrow_keys(tab: Page) -> None:
     """The arrow keys go from cycle to cycle and say its values; Enter opens it."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     plot = tab.locator("#reward .plot")
     await plot.focus()
 
@@ -180,7 +180,7 @@ async def test_a_chart_is_read_with_the_arrow_keys(tab: Page) -> None:
 
 async def test_the_theme_is_turned_by_a_key_and_kept(tab: Page) -> None:
     """t goes from the system's theme to light, to dark, and back; another page has it from its first paint."""
-    await tab.goto("./")
+    await tab.goto("./overview")
 
     await tab.keyboard.press("t")
     await tab.keyboard.press("t")
@@ -194,7 +194,7 @@ async def test_the_theme_is_turned_by_a_key_and_kept(tab: Page) -> None:
 
 async def test_what_is_told_is_a_fact_and_is_read_back(tab: Page, dashboard: Dashboard) -> None:
     """The words of the box go to the agent as a message; it appears in the talk as text when the bus has it."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await tab.locator("#tell").click()
 
     await tab.locator("#tell-box textarea").fill("Read <i>this</i> first")
@@ -206,7 +206,7 @@ async def test_what_is_told_is_a_fact_and_is_read_back(tab: Page, dashboard: Das
 
 async def test_a_goal_is_set_with_its_check(tab: Page, dashboard: Dashboard) -> None:
     """The dialog makes a goal of what was filled in, with the check that was chosen."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await tab.locator("#goal").click()
     box = tab.locator("#goal-box")
     await box.locator("[name=statement]").fill("The plan is written")
@@ -230,7 +230,7 @@ async def test_a_goal_is_set_with_its_check(tab: Page, dashboard: Dashboard) -> 
 
 async def test_what_cannot_be_done_is_said(tab: Page, complaints: Complaints) -> None:
     """The sentence of a refusal stands on the page: nobody runs the agent, the check lacks its command."""
-    await tab.goto("./")
+    await tab.goto("./overview")
 
     await tab.locator("#pause").click()
     await expect(tab.locator("#said")).to_have_text("The agent echo does not run: conch run starts it.")
@@ -246,7 +246,7 @@ async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after
     tab: Page, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page says that nothing new comes, and from what is shown; with the bus back it goes on by itself."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await expect(tab.locator("#state")).to_contain_text("live")
 
     with monkeypatch.context() as broken:
@@ -261,7 +261,7 @@ async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after
 
 async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab: Page, dashboard: Dashboard) -> None:
     """What could not be sent in time is in the table all the same."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await expect(tab.locator("#state")).to_contain_text("live")
     facts = [fact for _ in range(400) for fact in dashboard.life.cycle()]
 
@@ -276,7 +276,7 @@ async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab
 async def test_the_talk_is_there_after_a_reload_each_word_once(tab: Page, dashboard: Dashboard) -> None:
     """The last twenty messages stand in the box, those of the agent beside those to it; what comes then follows."""
     await dashboard.live(messages(dashboard, 23), record=False)
-    await tab.goto("./")
+    await tab.goto("./overview")
     said = tab.locator("#talk li")
     await expect(said).to_have_text([f"word <i>{number}</i>" for number in range(3, 23)])
     await expect(said.first).to_have_class("it")
@@ -295,12 +295,15 @@ async def test_where_the_talk_is_is_said_while_the_bus_is_away(
     """It is kept by the stream alone."""
     monkeypatch.setattr(dashboard.world, "shared_events", None)
 
-    assert "What was said before is kept by the stream alone: the bus is away" in (await dashboard.client.get("/")).text
+    assert (
+        "What was said before is kept by the stream alone: the bus is away"
+        in (await dashboard.client.get("/overview")).text
+    )
 
 
 async def test_half_typed_words_are_not_thrown_away_by_a_flood(tab: Page, dashboard: Dashboard) -> None:
     """The page is loaded anew once the box is closed, and not before."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await expect(tab.locator("#state")).to_contain_text("live")
     await tab.evaluate("window.opened = 'once'")
     await tab.locator("#tell").click()
@@ -332,7 +335,7 @@ def messages(dashboard: Dashboard, count: int, since: int = 0) -> list[Event]:
 
 async def test_costs_stand_on_the_overview_and_on_the_cycle(tab: Page, dashboard: Dashboard) -> None:
     """Unknown where no tokens had a price; the sum once there is one, by itself, with how many are unknown."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await expect(tab.locator("#cost")).to_have_text("cost unknown")
 
     await dashboard.live(dashboard.life.cycle(cost=Cost(amount=0.01234, currency="EUR")))

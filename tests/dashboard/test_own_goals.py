@@ -65,7 +65,7 @@ async def test_an_acceptance_after_a_veto_is_refused(dashboard: Dashboard) -> No
 
 async def test_the_card_of_goals_takes_the_decision(tab: Page, dashboard: Dashboard) -> None:
     """A proposed goal comes with its check and two buttons, hostile text stays text; accepted, it has none."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     id = await proposes(dashboard, statement=HOSTILE)
     proposed = tab.locator(f'#goals form[data-goal="{id}"]')
     await expect(proposed).to_contain_text("it pays once you accept it. Its check: tide.md has high")
@@ -82,7 +82,7 @@ async def test_the_card_of_goals_takes_the_decision(tab: Page, dashboard: Dashbo
 async def test_a_veto_on_the_card_ends_the_goal(tab: Page, dashboard: Dashboard) -> None:
     """It leaves the card, and the page of needs calls it vetoed."""
     id = await proposes(dashboard)
-    await tab.goto("./")
+    await tab.goto("./overview")
     await tab.locator(f'#goals form[data-goal="{id}"]').get_by_role("button", name="Veto").click()
     await expect(tab.locator("#said")).to_have_text("The goal is vetoed.")
     await expect(tab.locator("#goals")).not_to_contain_text("Note the tide.")

@@ -43,6 +43,7 @@ ASKED = (
     "/reviews?format=kto&reviewer=ada&limit=2",
     "/reviews/next?format=dpo&reviewer=ada",
     "/reviews/stats",
+    "/lineage",
 )
 CHECK = {"kind": "file", "path": "a.txt"}
 DONE: tuple[tuple[str, Any], ...] = (

@@ -37,7 +37,7 @@ async def opened(browser: Browser, seeded: Seeded, port: int) -> Page:
     """The overview in a browser that is logged in to this port."""
     context = await browser_logged_in(browser, seeded.home, port)
     page = await context.new_page()
-    await page.goto("./")
+    await page.goto("./overview")
     return page
 
 
@@ -68,7 +68,7 @@ async def test_an_open_page_goes_on_when_the_dashboard_is_started_again(
 
 async def test_a_page_that_is_not_seen_lets_go_of_its_connection(dashboard: Dashboard, tab: Page, until: Until) -> None:
     """A browser has six for all pages of one address; seen again, the page goes on behind what it had."""
-    await tab.goto("./")
+    await tab.goto("./overview")
     await expect(tab.locator("#state")).to_contain_text("live")
     pages = dashboard.world.hub.pages
     hidden = """(hidden) => {

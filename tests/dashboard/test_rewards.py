@@ -116,15 +116,19 @@ async def test_weight_sets_are_listed_with_what_changed(dashboard: Dashboard) ->
 
 
 async def test_an_alarm_says_what_it_means_and_what_to_do(dashboard: Dashboard) -> None:
-    """Its sentence, its figure with the bounds, and what is to be done."""
+    """Its plain name, its sentence, its figure with the bounds, and what is to be done. A warning is not red, an alarm
+    that training must heed is."""
     active = ActiveAlarm("falling_entropy", None, 7, 0.298, 0.3, "diversity is low", ())
-    state = encode_state(WatchState(active=(active,)), 1, "")
+    serious = ActiveAlarm("held_out", "honesty", 9, 1.4, 1.0, "the total left it", ())
+    state = encode_state(WatchState(active=(active, serious)), 1, "")
     await dashboard.bus.put(state_key(CONSUMER, "echo"), state, revision=0)
 
-    [said] = [one.text for one in (await page(dashboard)).all("p", role="alert", class_="bad")]
+    warning, red = (await page(dashboard)).all("p", class_="banner")[-2:]
 
-    assert "diversity is low (0.298, alarm below 0.3; over again above 0.44; since cycle 7)" in said
-    assert said.endswith(MEANINGS["falling_entropy"])
+    assert warning.text.startswith("stuck in a habit diversity is low")
+    assert "(0.298, alarm below 0.3; over again above 0.44; since cycle 7)" in warning.text
+    assert warning.text.endswith(MEANINGS["falling_entropy"])
+    assert ("bad" in warning["class"], "bad" in red["class"]) == (False, True)
 
 
 async def test_without_the_bus_the_history_stands_and_alarms_are_not_known(

@@ -90,9 +90,9 @@ async def test_without_a_bus_nobody_knows_of_alarms(dashboard: Dashboard, monkey
     card = re.compile(r'id="key-alarms".*?<strong>(.*?)</strong><small>(.*?)</small>', re.DOTALL)
     with monkeypatch.context() as gone:
         gone.setattr(dashboard.world, "shared_events", None)
-        assert card.findall((await dashboard.client.get("/")).text) == [("–", "not known without the bus")]
+        assert card.findall((await dashboard.client.get("/overview")).text) == [("–", "not known without the bus")]
 
-    assert card.findall((await dashboard.client.get("/")).text) == [("0", "all is quiet")]
+    assert card.findall((await dashboard.client.get("/overview")).text) == [("0", "all is quiet")]
 
 
 @pytest.mark.parametrize("path", ["/", "/cycles", "/review"])

@@ -49,11 +49,12 @@ async def test_a_policy_stands_there_with_what_it_earned(dashboard: Dashboard) -
 
 
 async def test_what_is_not_there_is_said(dashboard: Dashboard) -> None:
-    """Fine-tunes and adapters; that no data set was made, and that this agent has no reflex memory."""
+    """That training is off and what turns it on; that no data set was made, and that this agent has no reflex
+    memory."""
     shown = await page(dashboard)
 
-    missing = shown.one("section", aria_labelledby="missing-title").text
-    assert all(word in missing for word in ("Fine-tunes", "Adapters"))
+    assert "Training is off" in shown.one("section", aria_labelledby="lineage-title").text
+    assert "training: {enabled: true} in conch.yaml" in shown.text
     assert "No data set was made yet" in shown.one("section", aria_labelledby="sets-title").text
     assert "echo has no reflex memory" in shown.one("section", aria_labelledby="reflex-title").text
 

@@ -11,7 +11,19 @@ from conch.experience import SqliteReader, StoreLocation
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.document import parsed
 
-PAGES = ("/", "/cycles", "/cycles/3", "/rewards", "/needs", "/training", "/review", "/witness", "/witness/3", "/bus")
+PAGES = (
+    "/",
+    "/overview",
+    "/cycles",
+    "/cycles/3",
+    "/rewards",
+    "/needs",
+    "/training",
+    "/review",
+    "/witness",
+    "/witness/3",
+    "/bus",
+)
 NOT_FOUND = 404
 UNREAD = 503
 

@@ -17,6 +17,7 @@ from ui.shown import TOKEN, dashboard
 CYCLES, QUICK_CYCLES = 100_000, 300
 PAGES = (
     "/",
+    "/overview",
     "/cycles",
     "/cycles?outcome=error",
     "/cycles?text=kelp",

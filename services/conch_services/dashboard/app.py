@@ -14,6 +14,8 @@ from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.pages import ROUTES
+from conch_services.dashboard.story.component import ROUTES as COMPONENT
+from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
 from conch_services.dashboard.stream.live import LiveStream
 from conch_services.dashboard.world import DashboardContext
@@ -26,6 +28,8 @@ def make_app(world: DashboardContext) -> Starlette:
     checks = ChainChecks(world)
     app = Starlette(
         routes=[
+            *STORY,
+            *COMPONENT,
             *ROUTES,
             Mount(PREFIX, make_api(world, checks)),
             Route("/live", LiveStream(world.hub).stream),

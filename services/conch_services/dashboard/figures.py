@@ -9,6 +9,7 @@ from typing import NamedTuple, TypedDict
 
 from conch.experience import CostSummary, ExperiencePoint
 from conch.views import EXECUTED, amount_words, fixed, signed
+from conch_services.dashboard.story.strip import adds
 
 MOST_ACTIONS = 8
 """Bars of the action distribution; what is rarer is counted together."""
@@ -37,7 +38,7 @@ class CycleFigures(TypedDict):
     coverage: float
     complete: bool
     parts: dict[str, float]
-    """What each component adds to the total."""
+    """What each part and each step adds to the total, by what it does: they sum to it."""
     needs: Mapping[str, float] | None
     """Satisfaction by need, 0..1, after the act."""
 
@@ -51,8 +52,8 @@ def row(point: ExperiencePoint) -> CycleFigures:
         "valid": point.valid,
         "total": round(point.total, 6),
         "coverage": round(point.coverage, 4),
-        "complete": point.complete,
-        "parts": {one.component: round((one.value or 0.0) * one.weight, 6) for one in point.scores if one.weight > 0},
+        "complete": not lacks_score(point),
+        "parts": adds(point),
         "needs": point.needs_after and {need: round(level, 4) for need, level in point.needs_after.items()},
     }
 
@@ -62,7 +63,6 @@ def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:
     without values. Each note says its cohort: cycles seen (all that were recorded) or scored (with a total)."""
     executed = [point for point in points if point.outcome in EXECUTED]
     trend = needs_trend([point.needs_after for point in points[-TREND:] if point.needs_after])
-    late = sum(not point.complete for point in points)
     return [
         KeyFigure(
             "reward",
@@ -90,7 +90,7 @@ def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:
             "coverage",
             "Coverage",
             _percent(fmean(p.coverage for p in points)) if points else "–",
-            f"{late} lack a score" if late else "every score came",
+            _lacking(points),
         ),
     ]
 
@@ -121,6 +121,17 @@ def actions(points: Sequence[ExperiencePoint]) -> list[tuple[str, float]]:
 def tool_of(skill: str) -> str:
     """The tool of a skill `tool.operation`; of an act without one, its kind."""
     return skill.split(".", 1)[0]
+
+
+def _lacking(points: Sequence[ExperiencePoint]) -> str:
+    """How many cycles lack a score, as a row says it: it has not come, or could not be made."""
+    late = sum(lacks_score(point) for point in points)
+    return f"{late} of {len(points)} lack a score" if late else "every score came"
+
+
+def lacks_score(point: ExperiencePoint) -> bool:
+    """Whether a row of this cycle says that fewer parts are scored than there are."""
+    return not point.complete or any(one.weight > 0 and one.status in ("error", "timeout") for one in point.scores)
 
 
 def _share(held: Sequence[bool]) -> str:

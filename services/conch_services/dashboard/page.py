@@ -11,10 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from conch.rewards.watch import MEANINGS, bounds
+from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
 from conch.text import safe_text
-from conch.views import action_words, fixed, needed, scored_of, signed, total_ms
+from conch.views import action_words, fixed, needed, scored_of, signed, step_words, total_ms
 from conch_services.dashboard.asking import QueryResult, asked
+from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.world import DashboardContext
 
 
@@ -31,7 +32,15 @@ class MenuEntry:
 _CHARTS = "In a chart the arrow keys go from cycle to cycle, and Enter opens one."
 MENU = (
     MenuEntry(
-        "/", "Overview", f"How the agent fares over its last cycles: its reward, its needs, what it does now. {_CHARTS}"
+        "/",
+        "Story",
+        "Whether the agent gets better: its whole life in one sentence and one curve; what it does now, and what needs "
+        f"you, of all agents. {_CHARTS}",
+    ),
+    MenuEntry(
+        "/overview",
+        "Overview",
+        f"The figures of the last cycles as they come: rewards, needs, what was done, goals. {_CHARTS}",
     ),
     MenuEntry(
         "/cycles",
@@ -77,6 +86,10 @@ TEMPLATES.filters |= {
     "needed": lambda needs: needed(needs or {}),
     "scored_of": scored_of,
     "alarm_means": MEANINGS.__getitem__,
+    "alarm_name": alarm_name,
+    "alarm_severity": severity,
+    "step_words": step_words,
+    "reward_strip": lambda one: reward_strip(adds(one), one.total),
     "alarm_bounds": lambda one: bounds(one.alarm, one.value, one.threshold),
 }
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from conch.views import signed
+from conch.views import signed, step_words
 from conch_schemas import ExperienceRecorded, ScoredPart
 
 WIDTH = 200.0
@@ -32,6 +32,8 @@ class WaterfallBar:
     width: float = 0.0
     end: float = 0.0
     """Position of the sum after this line, 0 to WIDTH."""
+    component: str = ""
+    """The component that the line comes from; empty: of none alone."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +74,25 @@ def _steps(experience: ExperienceRecorded) -> Iterator[tuple[WaterfallBar, float
         if (cap := lines.pop(f"cap:{score.component}", None)) is not None:
             yield WaterfallBar("cap", "", signed(cap.amount), cap.why, ""), cap.amount
     for step, line in lines.items():
-        yield WaterfallBar(step.replace(":", " "), "", signed(line.amount), line.why, ""), line.amount
+        kind, _, of = step.partition(":")
+        component = of if kind == "gate" else "" if of else step
+        yield WaterfallBar(step_words(step), "", signed(line.amount), line.why, "", component=component), line.amount
 
 
 def _part(score: ScoredPart, amount: float | None) -> tuple[WaterfallBar, float | None]:
+    name = score.component
     if amount is None or score.value is None:
-        return WaterfallBar(score.component, "", score.status.replace("_", " "), score.explanation, "none"), None
+        said = score.status.replace("_", " ")
+        return WaterfallBar(name, "", said, score.explanation, "none", component=name), None
     formula = f"{signed(score.value, 2)} × {score.weight:.2f}"
-    return WaterfallBar(score.component, formula, signed(amount), score.explanation, ""), amount
+    return WaterfallBar(name, formula, signed(amount), score.explanation, "", component=name), amount
 
 
 def _drawn(bar: WaterfallBar, amount: float | None, begin: float, end: float) -> WaterfallBar:
     if amount is None:
-        return WaterfallBar(bar.name, bar.formula, bar.said, bar.why, "none", end=end)
+        return replace(bar, kind="none", end=end)
     kind = "bad" if amount < 0 else "good"
-    return WaterfallBar(
-        bar.name, bar.formula, bar.said, bar.why, kind, min(begin, end), max(abs(end - begin), LEAST_WIDTH), end
-    )
+    return replace(bar, kind=kind, x=min(begin, end), width=max(abs(end - begin), LEAST_WIDTH), end=end)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from conch_schemas import JsonObject
-from conch_services.dashboard.api import actions, approvals, chat, exports, history, live, memories, own_goals, reviews
+from conch_services.dashboard.api import (
+    actions,
+    approvals,
+    chat,
+    exports,
+    history,
+    live,
+    memories,
+    own_goals,
+    reviews,
+    training,
+)
 from conch_services.dashboard.api.asked import answer, clear_query
 from conch_services.dashboard.api.problems import API_HANDLERS
 from conch_services.dashboard.checking import ChainChecks
@@ -50,7 +61,7 @@ def openapi() -> JsonObject:
 
 def _routed() -> FastAPI:
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
-    for part in (exports, history, live, memories, actions, own_goals, approvals, chat, reviews):
+    for part in (exports, history, live, memories, actions, own_goals, approvals, chat, reviews, training):
         api.include_router(part.router, dependencies=[Depends(clear_query)])
     return api
 

@@ -1,4 +1,4 @@
-"""`/`: the overview, from the history, then live from the sequence that the history was at."""
+"""`/overview`: the figures of the last cycles, from the history, then live from where that stood."""
 
 from __future__ import annotations
 
@@ -131,4 +131,4 @@ async def alarms(world: DashboardContext, agent: str) -> list[ActiveAlarm] | Non
     return [active for state in states.values() for active in state.active]
 
 
-ROUTES = [Route("/", overview), Route("/goals", goals), Route("/cost", cost)]
+ROUTES = [Route("/overview", overview), Route("/goals", goals), Route("/cost", cost)]

@@ -1,24 +1,23 @@
-"""`/training`: the learning curve of an agent by policy, and what training is not there yet."""
+"""`/training`: an agent's lineage, its rounds and gates, what each generation earned; policies and the reflex mind."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.bus import Bus
-from conch.data import Manifest, read_manifest, snapshots_in
-from conch.errors import ConchError
 from conch.experience import ExperienceReader
 from conch.minds import LearningProgress, learnt
-from conch.views import Acted, slope
+from conch.views import Acted, LineageDetail, LineageShown, duration_words, slope
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
-from conch_services.dashboard.asking import after, asked, kept
+from conch_services.dashboard.asking import QueryResult, after, asked, kept
 from conch_services.dashboard.learning import by_policy, curves
+from conch_services.dashboard.lineages import data_sets, lineage_document
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.world import DashboardContext
@@ -31,18 +30,28 @@ MOST_DRAWN = 8
 MOST_LISTED = 50
 MEMORY = "reflex.npz"
 """File of the agent's folder in which the reflex mind keeps what it learnt."""
+LINES = ("loss", "eval_loss", "kl", "margin")
+"""Figures of a round with a line of their own."""
+PROMOTABLE = ("acted", "not tried", "on trial", "rolled back")
+"""What an adapter may be for a person to promote it."""
 
 
 async def training(request: Request) -> Response:
-    """Totals by policy, and the reflex mind's learning."""
+    """The lineage with the round of `?round=`, else the newest; totals by policy, and the reflex mind's learning."""
     world, agent = request.app.state.world, await agent_of(request)
+    named = request.query_params.get("round", "")
+    round = named if re.fullmatch("[0-9a-f]{64}", named) else None
     answers = kept(request, "training", FRESH_SECONDS)
     found = await asked(answers.get(("acted", agent), lambda: _acted(world, agent)))
+    lineage: QueryResult[LineageShown] = await asked(
+        answers.get(("lineage", agent, round), lambda: lineage_document(world, agent, round))
+    )
     policies = await asked(answers.get(("policies", agent), lambda: _policies(world, agent)))
     mind = await asked(answers.get(("learnt", agent), lambda: _learnt(world, agent)))
-    sets = await asked(answers.get(("data", agent), lambda: _data_sets(world)))
+    sets = await asked(answers.get(("data", agent), lambda: data_sets(world, MOST_DRAWN)))
     position, acted = found.found or (0, [])
     earned = by_policy(acted)
+    trained = lineage.found if lineage.found is not None and lineage.found.rounds else None
     template = "training_now.html" if "hx-request" in request.headers else "training.html"
     return await page(
         request,
@@ -50,6 +59,11 @@ async def training(request: Request) -> Response:
         {
             "why": found.why,
             "broken": found.broken,
+            "lineage": trained,
+            "round": round,
+            "enabled": world.settings.training.enabled,
+            "every": world.settings.training.every,
+            "duration": duration_words,
             "policies_why": policies.why,
             "policies": policies.found or {},
             "learnt": mind.found,
@@ -59,7 +73,7 @@ async def training(request: Request) -> Response:
             "earned": earned[:MOST_LISTED],
             "slope": slope(acted),
             "last": len(acted),
-            "data": _data(acted, [one.policy for one in earned[:MOST_DRAWN]]),
+            "data": _lineage_data(trained) if trained else _data(acted, [one.policy for one in earned[:MOST_DRAWN]]),
             "after": after(request, position),
             "shown": shown,
             "sets": sets.found or [],
@@ -94,29 +108,43 @@ async def policies_of(bus: Bus, agent: str) -> dict[str, PolicySet]:
     return found
 
 
-async def _data_sets(world: DashboardContext) -> list[tuple[str, Manifest | None]]:
-    """(name, manifest) of the newest snapshots in the home, the newest first; None for one that was edited."""
-
-    def read() -> list[tuple[str, Manifest | None]]:
-        newest = reversed(snapshots_in(world.home.path / "data")[-MOST_DRAWN:])
-        return [(path.name, _manifest(path)) for path in newest]
-
-    return await asyncio.to_thread(read)
-
-
-def _manifest(path: Path) -> Manifest | None:
-    try:
-        return read_manifest(path)
-    except ConchError:
-        return None
-
-
 async def _learnt(world: DashboardContext, agent: str) -> LearningProgress | None:
     return await asyncio.to_thread(learnt, world.home.agent_dir(agent) / MEMORY)
 
 
 def _data(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, object]:
-    return {"cycles": [cycle for cycle, *_ in acted], "policies": curves(acted, policies)}
+    lines = {name[:8]: line for name, line in curves(acted, policies).items()}
+    return {"cycles": [cycle for cycle, *_ in acted], "curves": lines, "marks": [], "round": None, "deeds": None}
+
+
+def _lineage_data(lineage: LineageShown) -> dict[str, object]:
+    """For the page's script: the curves, the moves on them, and what the buttons may do."""
+    marks = [
+        {"x": move.cycle, "label": f"{move.kind} to {move.generation}", "good": move.kind == "promoted"}
+        for move in lineage.moves
+        if move.cycle is not None
+    ]
+    return {
+        "cycles": lineage.reward.cycles,
+        "curves": lineage.reward.curves,
+        "marks": marks[::-1],
+        "round": None if lineage.round is None else _round_data(lineage.round),
+        "deeds": {
+            "stop": lineage.rounds[0].phase in ("training", "gating", "shadow", "canary"),
+            "rollback": lineage.adapter is not None or lineage.phase in ("shadow", "canary"),
+            "promote": [
+                [one.adapter, f"generation {one.generation}, {one.role}: {(one.adapter or '')[:12]}"]
+                for one in lineage.generations
+                if one.adapter is not None and one.role in PROMOTABLE
+            ],
+        },
+    }
+
+
+def _round_data(detail: LineageDetail) -> dict[str, object]:
+    lines = {name: [getattr(point, name) for point in detail.curve] for name in LINES}
+    known = {name: line for name, line in lines.items() if any(value is not None for value in line)}
+    return {"round": detail.summary.round, "steps": [point.step for point in detail.curve], "lines": known}
 
 
 ROUTES = [Route("/training", training)]

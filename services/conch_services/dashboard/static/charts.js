@@ -1,5 +1,5 @@
 // Lines over cycles or time: uPlot with the page's colours, a legend with buttons, keys, and cursors that go together.
-import uPlot from "./vendor/uPlot.esm.js";
+import uPlot from "./vendor/uPlot.esm.min.js";
 import { signed } from "./words.js";
 
 const probe = document.body.appendChild(document.createElement("span"));
@@ -24,6 +24,11 @@ function themeChanged() {
 new MutationObserver(themeChanged).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
 
+/** Draw this chart again when the theme changes. */
+export function themed(chart) {
+  shown.add(chart);
+}
+
 /** Means of the last `window` values up to each place; null values are left out, without any it is null. */
 export function movingMean(values, window) {
   let sum = 0, count = 0;
@@ -41,17 +46,19 @@ export function movingMean(values, window) {
  * series: [{label, colour: "c1", strength, width, fill, dash, hidden}]; range: [low, high] of y, else as the data have it and 0,
  * and values are written with their sign;
  * time: whether x are seconds since 1970 (else cycles); sync: charts with one key move their cursors together;
- * digits: of a value; pick(x): a point was clicked, or Enter pressed on it.
- * Gives {set(data), remove()}: data as uPlot takes it, [xs, ys of the first series, …].
+ * digits: of a value; unit: what an x is; plain: values have no sign; pick(x): a point was clicked, or Enter pressed on it.
+ * Gives {set(data, marks), remove()}: data as uPlot takes it, [xs, ys of the first series, …]; marks: vertical lines,
+ * [{x, label, good}].
  */
-export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, pick = null }) {
+export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, unit = "cycle", plain = false, pick = null }) {
+  let marked = [];
   const plot = figure.querySelector(".plot");
   const said = figure.appendChild(document.createElement("span"));
   said.className = "unseen";
   said.setAttribute("aria-live", "polite");
   const list = figure.querySelector(".legend");
   const values = legend(list, series, (place, show) => made.setSeries(place + 1, { show }));
-  const write = (value) => (value == null ? "–" : range ? value.toFixed(digits) : signed(value, digits));
+  const write = (value) => (value == null ? "–" : range || plain ? value.toFixed(digits) : signed(value, digits));
   // Under the cursor, else the newest.
   const told = (u) => values((place) => write(u.data[place + 1]?.[u.cursor.idx ?? u.data[0].length - 1]));
   const font = "11px Inter, system-ui, sans-serif";
@@ -78,7 +85,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       spanGaps: true,
       points: { show: (u) => u.data[0].length === 1, size: 5 },
     }))],
-    hooks: { setCursor: [told], setData: [told] },
+    hooks: { setCursor: [told], setData: [told], draw: [(u) => drawMarks(u, marked)] },
   }, [[], ...series.map(() => [])], plot);
   shown.add(made);
   const sized = new ResizeObserver(() => made.setSize({ width: plot.clientWidth, height: plot.clientHeight }));
@@ -94,12 +101,13 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     event.preventDefault();
     const next = Math.max(0, Math.min(xs.length - 1, (made.cursor.idx ?? xs.length) + step));
     made.setCursor({ left: made.valToPos(xs[next], "x"), top: plot.clientHeight / 3 });
-    const name = time ? new Date(1000 * xs[next]).toLocaleString("en-GB") : `cycle ${xs[next]}`;
+    const name = time ? new Date(1000 * xs[next]).toLocaleString("en-GB") : `${unit} ${xs[next]}`;
     said.textContent = `${name}: ${series.map((one, place) => `${one.label} ${write(made.data[place + 1][next])}`).join(", ")}`;
   };
 
   return {
-    set(data) {
+    set(data, marks = []) {
+      marked = marks;
       figure.toggleAttribute("data-empty", data[0].length === 0);
       made.setData(data);
     },
@@ -110,6 +118,33 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       said.remove();
     },
   };
+}
+
+/** A line at each mark, with its label at the top: the labels of marks close together stand one below the other. */
+function drawMarks(u, marks) {
+  const { ctx, bbox } = u, scale = devicePixelRatio, line = 14 * scale;
+  ctx.save();
+  ctx.font = `${11 * scale}px Inter, system-ui, sans-serif`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  const taken = []; // right end of the labels in each row
+  for (const { x, label, good } of marks) {
+    const at = u.valToPos(x, "x", true);
+    if (!(at >= bbox.left && at <= bbox.left + bbox.width)) continue;
+    ctx.strokeStyle = ctx.fillStyle = colour(good ? "good" : "bad");
+    ctx.setLineDash(good ? [] : [4 * scale, 3 * scale]);
+    ctx.lineWidth = scale;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+    const wide = ctx.measureText(label).width + 10 * scale, left = Math.min(at + 4 * scale, bbox.left + bbox.width - wide);
+    let row = taken.findIndex((end) => end < left);
+    if (row < 0) row = taken.length;
+    taken[row] = left + wide;
+    ctx.fillText(label, left, bbox.top + line * (row + 1));
+  }
+  ctx.restore();
 }
 
 function around(low, high) {

@@ -7,11 +7,10 @@ const TREND = 25;
 
 /** What is known of a cycle from the fact that it was recorded; figures.py makes the same from the history. */
 export function rowOf(fact) {
-  const paid = fact.scores.filter((one) => one.weight > 0);
   return {
     cycle: fact.cycle, outcome: fact.outcome, skill: fact.skill, valid: fact.valid, total: fact.total,
-    coverage: fact.coverage, complete: fact.complete, needs: fact.needs,
-    parts: Object.fromEntries(paid.map((one) => [one.component, (one.value ?? 0) * one.weight])),
+    coverage: fact.coverage, complete: fact.complete && fact.scored === fact.parts, needs: fact.needs,
+    parts: fact.adds,
   };
 }
 
@@ -36,7 +35,7 @@ export function keyFigures(rows) {
     tools: [share(tools, (row) => row.outcome === "success"), `of ${tools.length} tool calls seen`],
     needs: [levels.length > 1 ? signed((levels.at(-1) - levels[0]) / (levels.length - 1), 4) : "–", null],
     exploration: [`${new Set(tools.map((row) => row.skill)).size}`, `tool × operation, of ${tools.length} tool calls seen`],
-    coverage: [rows.length ? percent(mean(rows.map((row) => row.coverage))) : "–", late ? `${late} lack a score` : "every score came"],
+    coverage: [rows.length ? percent(mean(rows.map((row) => row.coverage))) : "–", late ? `${late} of ${rows.length} lack a score` : "every score came"],
   };
 }
 

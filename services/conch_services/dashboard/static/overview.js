@@ -3,9 +3,10 @@ import "./approving.js";
 import { chart, movingMean } from "./charts.js";
 import { actionsOf, executed, keyFigures, level, rowOf } from "./figures.js";
 import { follow, on, paced, renew } from "./live.js";
+import { post } from "./control.js";
 import { say } from "./page.js";
-import { agentIs } from "./standing.js";
 import { isNews, rowFor } from "./rows.js";
+import { colourOf } from "./strip.js";
 import { given, make, percent, sentence } from "./words.js";
 
 const { place, shown, distribution, rows: most, cycles } = given("given");
@@ -41,7 +42,7 @@ function draw() {
     { label: `mean of ${WINDOW}`, colour: "c1", width: 2, fill: 0.1 },
   ] }, [xs, totals, mean]);
   const parts = namesIn(rows, "parts"), needs = namesIn(rows, "needs");
-  lines("parts", parts, { series: each(parts) }, [xs, ...parts.map((name) => movingMean(rows.map((row) => row.parts[name] ?? null), WINDOW))]);
+  lines("parts", parts, { series: parts.map((label) => ({ label, colour: `c${colourOf(label)}` })) }, [xs, ...parts.map((name) => movingMean(rows.map((row) => row.parts[name] ?? 0), WINDOW))]);
   lines("needs", needs, { series: each(needs), range: [-0.02, 1.02], digits: 2 }, [xs, ...needs.map((name) => rows.map((row) => row.needs?.[name] ?? null))]);
 
   for (const [name, [value, note]] of Object.entries(keyFigures(rows))) {
@@ -132,7 +133,7 @@ function alarm(fact) {
   const list = $("alarms");
   [...list.children].find((one) => one.dataset.alarm === name)?.remove();
   if (fact.active) {
-    const said = make("p", { class: "banner bad", "data-alarm": name }, make("strong", {}, fact.alarm.replaceAll("_", " ")), ` ${fact.what} `, make("span", { class: "bounds" }, `(${fact.bounds})`), " ");
+    const said = make("p", { class: fact.severity === "serious" ? "banner bad" : "banner", "data-alarm": name }, make("strong", {}, fact.name), ` ${fact.what} `, make("span", { class: "bounds" }, `(${fact.bounds})`), " ");
     if (fact.begun != null) said.append(make("a", { href: `${prefix}/cycles/${fact.begun}${query}` }, `since cycle ${fact.begun}`));
     said.append(make("small", {}, fact.meaning));
     list.append(said);
@@ -142,16 +143,6 @@ function alarm(fact) {
   card.removeAttribute("data-unknown");
   card.querySelector("strong").textContent = list.children.length;
   card.querySelector("small").textContent = list.children.length ? "go on" : "all is quiet";
-}
-
-function heard(who) {
-  return (fact) => {
-    const list = $("talk");
-    if (fact.seq <= Number(list.dataset.upto)) return; // the server drew it
-    list.append(make("li", { class: who }, fact.text));
-    while (list.children.length > 20) list.firstElementChild.remove();
-    list.scrollTop = list.scrollHeight;
-  };
 }
 
 const drawing = paced(draw);
@@ -166,8 +157,6 @@ function met(fact) {
 on("action.taken", met);
 on("experience.recorded", (fact) => { met(fact); keep(fact); drawing.touch(); });
 on("alarm.raised", alarm);
-on("message.received", heard("me"));
-on("message.sent", heard("it"));
 
 // More than can be shown: the newest rows go on, and once it is over the history says what was left out.
 const CALM_MS = 3000;
@@ -176,66 +165,6 @@ on("missed", () => {
   clearTimeout(calm);
   calm = setTimeout(renew, CALM_MS);
 });
-
-// What a person can do.
-const control = $("control"), pause = $("pause");
-
-function post(verb, body = {}) {
-  return fetch(`${prefix}/api/v1/agents/${agent}/${verb}`, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
-  });
-}
-
-function stateIs(state) {
-  control.dataset.state = state;
-  pause.textContent = state === "paused" ? "Resume" : "Pause";
-  pause.classList.toggle("main", state === "paused");
-}
-
-pause.addEventListener("click", async () => {
-  const verb = control.dataset.state === "paused" ? "resume" : "pause";
-  pause.disabled = true;
-  const answer = await post(verb).catch(() => null);
-  pause.disabled = !$("banner").hidden; // gone away meanwhile
-  if (!answer?.ok) return say(answer ? await sentence(answer) : "The dashboard does not answer.", true);
-  if (verb === "pause") agentIs("paused", "by request");
-  else agentIs("running");
-  say(verb === "pause" ? `${agent} waits before its next cycle.` : `${agent} goes on.`);
-});
-
-for (const name of ["tell", "goal"]) {
-  const box = $(`${name}-box`);
-  $(name).addEventListener("click", () => {
-    box.showModal();
-    $("talk").scrollTop = $("talk").scrollHeight;
-  });
-  box.querySelector("[data-close]").addEventListener("click", () => box.close());
-  box.querySelector("form").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const form = event.target, wrong = form.querySelector(".wrong");
-    const values = Object.fromEntries(new FormData(form));
-    const answer = await post(name, name === "goal" ? goal(values) : values).catch(() => null);
-    wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
-    if (answer?.ok) form.reset();
-    if (answer?.ok && name === "goal") {
-      box.close();
-      say(`The goal is added: ${values.statement}`);
-    }
-  });
-  $(name).classList.remove("unready");
-}
-
-function goal({ statement, kind, command, path, contains, priority }) {
-  const check = kind === "file" ? { kind, path, contains: contains ? [contains] : [] } : { kind, ...(command && { command }) };
-  return { statement, priority: Number(priority), check };
-}
-
-const goalForm = $("goal-box").querySelector("form");
-goalForm.elements.kind.addEventListener("change", (event) => {
-  for (const label of goalForm.querySelectorAll("[data-for]")) label.hidden = !label.dataset.for.split(" ").includes(event.target.value);
-});
-
-on("agent", ({ state }) => stateIs(state));
 
 // The goals: drawn again soon after one changes, and with the measures of new cycles now and then.
 const GOALS_MS = 3000;
@@ -279,7 +208,5 @@ on("state", ({ live }) => {
   gone = !live;
 });
 
-stateIs(control.dataset.state);
-pause.classList.remove("unready");
 draw();
 follow(place, agent);

@@ -1,4 +1,5 @@
 // A cycle's row in a table, made of a live fact; parts.html makes the same of the history.
+import { stripOf } from "./strip.js";
 import { clock, day, fixed, make, signed } from "./words.js";
 
 function chip(words, kind = "") {
@@ -33,5 +34,6 @@ export function rowFor(fact, query, dated = false) {
     make("td", { class: "mono" }, fact.action),
     make("td", {}, outcome(fact)),
     make("td", { class: "num less" }, fixed(fact.ms, 0)),
+    make("td", { class: "why less" }, ...(fact.revision == null ? [] : [stripOf(fact.adds, fact.total)])),
     make("td", { class: "num" }, ...total(fact)));
 }

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conch.rewards.watch import MEANINGS, bounds
+from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
 from conch.text import safe_text
 from conch.views import action_words, needed, scored_of, total_ms
 from conch_schemas import (
@@ -15,6 +15,12 @@ from conch_schemas import (
     ActAsked,
     ActDenied,
     ActionTaken,
+    AdapterGated,
+    AdapterProbed,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
+    AdapterTried,
     AlarmRaised,
     ConsumerFailed,
     CycleReflected,
@@ -34,8 +40,13 @@ from conch_schemas import (
     RewardAssigned,
     TaskProgressed,
     ThoughtFormed,
+    TrainingFailed,
+    TrainingFinished,
+    TrainingProgressed,
+    TrainingStarted,
     WeightsSet,
 )
+from conch_services.dashboard.story.strip import adds
 
 WIDTH = 200
 """Characters of a free text in a frame; a page asks for the whole of it."""
@@ -108,10 +119,7 @@ def _recorded(event: ExperienceRecorded) -> JsonObject:
         "revision": event.revision,
         "scored": scored,
         "parts": parts,
-        "scores": [
-            {"component": one.component, "value": one.value, "weight": one.weight, "status": one.status}
-            for one in event.scores
-        ],
+        "adds": {safe_text(name, one_line=True): amount for name, amount in adds(event).items()},
         "needs": event.needs_after,
     }
 
@@ -140,6 +148,8 @@ def _weights(event: WeightsSet) -> JsonObject:
 def _alarm(event: AlarmRaised) -> JsonObject:
     return {
         "alarm": event.alarm,
+        "name": alarm_name(event.alarm),
+        "severity": severity(event.alarm),
         "component": event.component,
         "active": event.active,
         "begun": event.begun,
@@ -186,6 +196,26 @@ def _reflected(event: CycleReflected) -> JsonObject | None:
     return {"reflection": _short(event.reflection)} if event.reflection else None
 
 
+def _round(event: TrainingStarted | TrainingFinished) -> JsonObject:
+    return {"round": event.round, "attempt": event.attempt}
+
+
+def _step(event: TrainingProgressed) -> JsonObject:
+    return {"round": event.round, "step": event.step, "steps": event.steps, "loss": event.loss, "eta": event.eta}
+
+
+def _training_failed(event: TrainingFailed) -> JsonObject:
+    return {"round": event.round, "again": event.again, "why": _short(event.why)}
+
+
+def _judged(event: AdapterGated | AdapterTried) -> JsonObject:
+    return {"adapter": event.adapter, "verdict": event.verdict}
+
+
+def _moved(event: AdapterPromoted | AdapterRefused | AdapterRolledBack | AdapterProbed) -> JsonObject:
+    return {"adapter": event.adapter, "why": _short(event.why)}
+
+
 _TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     ThoughtFormed: _thought,
     ActionTaken: _taken,
@@ -208,6 +238,16 @@ _TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     MarkWitnessed: _mark,
     TaskProgressed: _progress,
     CycleReflected: _reflected,
+    TrainingStarted: _round,
+    TrainingProgressed: _step,
+    TrainingFinished: _round,
+    TrainingFailed: _training_failed,
+    AdapterGated: _judged,
+    AdapterTried: _judged,
+    AdapterRefused: _moved,
+    AdapterPromoted: _moved,
+    AdapterRolledBack: _moved,
+    AdapterProbed: _moved,
 }
 
 SHOWN: Final = tuple(_TOLD)

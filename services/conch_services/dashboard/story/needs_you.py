@@ -1,0 +1,166 @@
+"""What waits for a person, of all agents: approvals, alarms, rules that fail, dead letters, needs that starve."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from conch.consumer.operations import watched
+from conch.consumer.runtime import open_dead_letters
+from conch.experience import ExperienceReader
+from conch.requests import waiting_acts
+from conch.rewards.watch import MEANINGS, ActiveAlarm, alarm_name, bounds, severity
+from conch.text import safe_text
+from conch.views import approvals_shown, fixed
+from conch_services.dashboard.asking import QueryResult, asked
+from conch_services.dashboard.page import agents_of
+from conch_services.dashboard.world import DashboardContext
+
+MOST_AGENTS = 200
+"""Agents that are looked at, the first by name."""
+FAILING_LAST = 400
+"""Experiences of all agents over which the failures of rules are counted."""
+MOST_SHOWN = 12
+
+
+class NeedsYou(NamedTuple):
+    """One thing that waits for a person."""
+
+    kind: str
+    """One word: approval, alarm, rule, letters, need."""
+    severity: str
+    """`serious` or `warning`."""
+    agent: str
+    """Empty: of none alone."""
+    words: str
+    note: str
+    """A figure."""
+    advice: str
+    """What to do."""
+    path: str
+    """The page where that is done, with its query."""
+
+
+class Waiting(NamedTuple):
+    """All that waits."""
+
+    found: Sequence[NeedsYou]
+    """The serious ones first; at most MOST_SHOWN."""
+    more: int
+    unknown: str
+    """Why some of it is not known; empty: it is."""
+
+
+async def waiting(world: DashboardContext) -> Waiting:
+    """What waits now. Without the bus only what the store knows."""
+    agents = (await agents_of(world))[:MOST_AGENTS]
+    several = len(agents) > 1
+    of_bus: QueryResult[list[NeedsYou]] = await asked(_of_bus(world, agents, several=several))
+    of_store = await asked(world.read(lambda reader: _of_store(reader, world, agents, several=several)))
+    found = [*(of_bus.found or ()), *(of_store.found or ())]
+    found.sort(key=lambda one: one.severity != "serious")
+    return Waiting(found[:MOST_SHOWN], max(0, len(found) - MOST_SHOWN), of_bus.why)
+
+
+async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bool) -> list[NeedsYou]:
+    bus = world.bus
+    acts = approvals_shown(await waiting_acts(bus, world.home, agents)).acts
+    states = await watched(bus, agents)
+    letters = Counter([letter.consumer async for letter in open_dead_letters(bus)])
+    return [
+        *(
+            NeedsYou(
+                "approval",
+                "serious",
+                one.agent,
+                f"Waits for your approval: {safe_text(one.words, one_line=True)}",
+                f"cycle {one.cycle}",
+                "Approve or deny it; without a decision it is denied in the end.",
+                _of(one.agent, "/", several=several),
+            )
+            for one in acts
+        ),
+        *(_alarm(agent, one, several=several) for agent, state in states.items() for one in state.active),
+        *(
+            NeedsYou(
+                "letters",
+                "serious",
+                "",
+                f"{consumer} could not handle {count} {'event' if count == 1 else 'events'}",
+                f"{count}",
+                "Read why, mend the cause, then conch dlq retry.",
+                "/bus",
+            )
+            for consumer, count in letters.most_common()
+        ),
+    ]
+
+
+def _alarm(agent: str, one: ActiveAlarm, *, several: bool) -> NeedsYou:
+    of = f"{one.component}: " if one.component else ""
+    return NeedsYou(
+        alarm_name(one.alarm),
+        severity(one.alarm),
+        agent,
+        f"{of}{safe_text(one.what, one_line=True)}",
+        f"since {one.cycle:,}" if one.cycle is not None else "",
+        f"{MEANINGS[one.alarm]} ({bounds(one.alarm, one.value, one.threshold)})",
+        _of(agent, "/rewards", several=several),
+    )
+
+
+def _of_store(
+    reader: ExperienceReader, world: DashboardContext, agents: Sequence[str], *, several: bool
+) -> list[NeedsYou]:
+    return [*_failing(reader), *_starving(reader, world.settings.needs.starving.level, agents, several=several)]
+
+
+def _failing(reader: ExperienceReader) -> list[NeedsYou]:
+    found = []
+    for one in reader.charts.component_stats(None, FAILING_LAST):
+        failed = one.errors + one.timeouts
+        if not failed:
+            continue
+        late = one.timeouts == failed
+        found.append(
+            NeedsYou(
+                "rule",
+                "serious" if one.errors else "warning",
+                "",
+                _failed(one.component, failed, one.count, late=late),
+                f"{failed} ×",
+                "Look at its last errors, and mend the rule or its judge.",
+                f"/rewards/component/{quote(one.component, safe='')}",
+            )
+        )
+    return found
+
+
+def _failed(component: str, failed: int, count: int, *, late: bool) -> str:
+    return f"{component} {'came too late for' if late else 'could not score'} {failed} of the last {count} acts"
+
+
+def _starving(reader: ExperienceReader, level: float, agents: Sequence[str], *, several: bool) -> list[NeedsYou]:
+    found = []
+    for agent in agents:
+        for change in reader.charts.needs_history(agent, 1):
+            found += [
+                NeedsYou(
+                    "need",
+                    "warning",
+                    agent,
+                    f"{need} starves",
+                    fixed(satisfied, 2),
+                    "See what feeds it and what drains it.",
+                    _of(agent, "/needs", several=several),
+                )
+                for need, satisfied in sorted(change.after.items(), key=lambda one: one[1])
+                if satisfied <= level
+            ]
+    return found
+
+
+def _of(agent: str, path: str, *, several: bool) -> str:
+    return f"{path}?agent={quote(agent, safe='')}" if several else path

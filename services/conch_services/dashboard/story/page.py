@@ -1,0 +1,238 @@
+"""`/`: the story of an agent: whether it learns, what it does now, what needs a person; then live."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from conch.experience import ExperienceReader, GoalMove
+from conch.rewards.watch import MEANINGS, alarm_name
+from conch.text import safe_text
+from conch.views import action_words
+from conch_schemas import ActionTaken, ExperienceRecorded
+from conch_services.dashboard.asking import QueryResult, asked, kept
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.pages.approval import approvals_of
+from conch_services.dashboard.pages.state import state_of
+from conch_services.dashboard.story.markers import LifeMoments, Moment, StreamLife, moments, spans
+from conch_services.dashboard.story.needs_you import Waiting, waiting
+from conch_services.dashboard.story.reading import LifeCurves, LifeFigures
+from conch_services.dashboard.story.strip import adds, reward_strip
+from conch_services.dashboard.stream.conversation import Conversation, talk_of
+from conch_services.dashboard.world import DashboardContext
+
+FRESH_SECONDS: Final = 2.0
+"""Seconds for which a life is not looked at again, for all open pages."""
+WAIT_SECONDS: Final = 0.2
+"""Seconds that a page waits for a life that was not read yet: of a million cycles the first look takes a second."""
+MOST_FLAGS: Final = 120
+"""Flags in the curve: more would touch."""
+FLAG_WIDTH: Final = 100
+"""Characters of what a flag says."""
+LANE_WIDTH: Final = 1000.0
+"""Width of the drawing of the lanes."""
+ABOUT_LANES: Final = {alarm_name(kind): meaning for kind, meaning in MEANINGS.items()}
+
+
+async def story(request: Request) -> Response:
+    """The whole page."""
+    world: DashboardContext = request.app.state.world
+    agent = await agent_of(request)
+    said: QueryResult[Conversation] = await asked(_talk(world, agent))
+    now = await asked(world.read(lambda reader: _now(reader, agent)))
+    place, newest = now.found or (0, None)
+    found = {
+        "state": (await state_of(world, agent)).state,
+        "approvals": await approvals_of(world, agent),
+        "talk": said.found or Conversation(),
+        "talk_why": said.why,
+        "now": newest,
+        "sum": reward_strip(adds(newest), newest.total) if isinstance(newest, ExperienceRecorded) else None,
+        "action_words": action_words,
+        "waiting": await _waits(request),
+        "given": {"place": min(place, world.hub.last) if world.hub.last else place},
+    }
+    return await page(request, "story.html", found | await _life(request, agent))
+
+
+async def life(request: Request) -> Response:
+    """The verdict, the lanes, what changed and what the agent does, as a piece of the page."""
+    return await page(request, "story_life.html", await _life(request, await agent_of(request)))
+
+
+async def needs_you(request: Request) -> Response:
+    """What needs a person, as a piece of the page."""
+    return await page(request, "story_needs_you.html", {"waiting": await _waits(request)})
+
+
+async def one_cycle(request: Request) -> Response:
+    """`{"cycle": …, "time": …, "act": …, "total": …}` of the first cycle from `?number=` on, for the chart's tooltip;
+    `{}` where there is none."""
+    world: DashboardContext = request.app.state.world
+    agent, text = await agent_of(request), request.query_params.get("number", "")
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+    found = await asked(world.read(lambda reader: _one(reader, agent, number)))
+    return JSONResponse(found.found or {})
+
+
+async def _life(request: Request, agent: str) -> dict[str, object]:
+    world: DashboardContext = request.app.state.world
+    lives = kept(request, "lives", FRESH_SECONDS)
+    look = lives.get(agent, lambda: _looked(request, agent))
+    found: QueryResult[LifeFigures]
+    is_reading = False
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            found = await asked(look)
+    except TimeoutError:
+        found = QueryResult(_curves(request).last(agent))
+        is_reading = found.found is None
+    told: QueryResult[StreamLife] = await asked(_streamed(request, agent))
+    shown = found.found or LifeFigures()
+    begin, behind = _ends(shown)
+    lanes = spans(told.found, behind) if told.found is not None else {}
+    return {
+        "is_reading": is_reading,
+        "why": found.why,
+        "broken": found.broken,
+        "stream_why": told.why,
+        "life": shown,
+        "lanes": {name: _lane(some, begin, behind) for name, some in lanes.items()},
+        "lane_means": ABOUT_LANES,
+        "steps": _steps(shown, begin, behind),
+        "lane_width": LANE_WIDTH,
+        "data": _data(shown, moments(shown, told.found), begin, behind),
+        "rows": shown.buckets[:: max(1, len(shown.buckets) // 20)],
+        "agent_position": world.hub.last,
+    }
+
+
+async def _looked(request: Request, agent: str) -> LifeFigures:
+    world: DashboardContext = request.app.state.world
+    curves = _curves(request)
+    return await world.read(lambda reader: curves.look(reader, agent))
+
+
+def _curves(request: Request) -> LifeCurves:
+    there: LifeCurves | None = getattr(request.app.state, "curves", None)
+    if there is None:
+        there = request.app.state.curves = LifeCurves()
+    return there
+
+
+async def _streamed(request: Request, agent: str) -> StreamLife:
+    state = request.app.state
+    known: LifeMoments | None = getattr(state, "moments", None)
+    if known is None:
+        known = state.moments = LifeMoments()
+    found: StreamLife = await kept(request, "moments", FRESH_SECONDS).get(
+        agent, lambda: known.look(state.world.bus, agent)
+    )
+    return found
+
+
+async def _waits(request: Request) -> Waiting:
+    world: DashboardContext = request.app.state.world
+    found: Waiting = await kept(request, "waiting", FRESH_SECONDS).get("", lambda: waiting(world))
+    return found
+
+
+async def _talk(world: DashboardContext, agent: str) -> Conversation:
+    return await talk_of(world.bus, agent)
+
+
+def _now(reader: ExperienceReader, agent: str) -> tuple[int, ExperienceRecorded | ActionTaken | None]:
+    """(the store's position, the newest cycle; its act where its scores have not come)."""
+    place, last = reader.position(), reader.cycles.last_cycle(agent)
+    if last is None:
+        return place, None
+    return place, reader.cycles.get(agent, last) or reader.cycles.act(agent, last)
+
+
+def _one(reader: ExperienceReader, agent: str, number: int) -> dict[str, object]:
+    before, behind = reader.cycles.neighbours(agent, number)
+    for cycle in (number, behind, before):
+        recorded = None if cycle is None else reader.cycles.get(agent, cycle)
+        if recorded is not None:
+            return {
+                "cycle": recorded.cycle,
+                "time": recorded.acted_at.isoformat(),
+                "act": safe_text(action_words(recorded.action, 80), one_line=True),
+                "total": round(recorded.total, 6),
+            }
+    return {}
+
+
+def _ends(life: LifeFigures) -> tuple[int, int]:
+    """(first cycle of the chart, the one behind its last)."""
+    if not life.buckets:
+        return 0, 1
+    return life.buckets[0].first, max((life.last_cycle or 0) + 1, life.buckets[-1].first + 1)
+
+
+def _lane(some: Sequence[tuple[int, int]], begin: int, behind: int) -> list[tuple[float, float]]:
+    """(x, width) of each span of an alarm, at least wide enough to be seen."""
+    scale = LANE_WIDTH / (behind - begin)
+    shown = ((max(begin, first), min(behind, last + 1)) for first, last in some)
+    return [
+        (round((first - begin) * scale, 1), round(max(2.0, (last - first) * scale), 1))
+        for first, last in shown
+        if last > first
+    ]
+
+
+def _steps(life: LifeFigures, begin: int, behind: int) -> str:
+    """The path of the lane of goals: one step up for each act that moved one, 0 to 20 high."""
+    if not life.moves:
+        return ""
+    scale = LANE_WIDTH / (behind - begin)
+    up = 18.0 / life.moved
+    below = life.moved - len(life.moves)
+    points, last = [f"M0 {19.0 - below * up:.1f}"], -1.0
+    for count, move in enumerate(life.moves, start=below + 1):
+        x = round((max(move.cycle, begin) - begin) * scale)
+        points.append(f"{'' if x == last else f'H{x}'}V{19.0 - count * up:.1f}")
+        last = x
+    return "".join([*points, f"H{LANE_WIDTH:g}"])
+
+
+def _data(life: LifeFigures, lines: Sequence[Moment], begin: int, behind: int) -> dict[str, object]:
+    """What the chart is drawn from, by columns."""
+    some = life.buckets
+    start = life.verdict.start
+    return {
+        "begin": begin,
+        "behind": behind,
+        "width": life.width,
+        "x": [one.first for one in some],
+        "n": [one.cycles for one in some] if any(one.cycles != life.width for one in some[:-1]) else None,
+        "mean": [round(one.mean, 3) for one in some],
+        "low": [round(one.low, 3) for one in some],
+        "high": [round(one.high, 3) for one in some],
+        "lower": [None if one.lower is None else round(one.lower, 3) for one in some],
+        "upper": [None if one.upper is None else round(one.upper, 3) for one in some],
+        "time": [None if one is None else round(one.timestamp()) for one in life.begun],
+        "baseline": None if start is None else [round(start, 3), "first 100 cycles"],
+        "moments": [one._asdict() for one in lines],
+        "flags": [[one.cycle, safe_text(one.why, one_line=True)[:FLAG_WIDTH]] for one in _flags(life)],
+    }
+
+
+def _flags(life: LifeFigures) -> list[GoalMove]:
+    """The goals that were reached, at most one a bucket and MOST_FLAGS of them, evenly left out."""
+    found = list({one.cycle // life.width: one for one in life.moves if one.reached}.values())
+    return found[:: -(-len(found) // MOST_FLAGS) or 1]
+
+
+ROUTES = [
+    Route("/", story),
+    Route("/story/life", life),
+    Route("/story/needs-you", needs_you),
+    Route("/story/cycle", one_cycle),
+]
+"""The story page and its pieces."""

@@ -1,0 +1,274 @@
+"""The story page in a browser: the verdict and the curve of the whole life, what happens now, what needs a person."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
+from conch.consumer.spec import ConsumerSpec
+from conch.views import signed
+from conch_schemas import (
+    ActionTaken,
+    AgentPaused,
+    AlarmRaised,
+    Event,
+    GoalCheck,
+    consequence_id,
+    subject_filter,
+)
+from tests.approving import asking
+from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
+from tests.dashboard.document import parsed
+from tests.dashboard.life import HOSTILE
+from tests.dashboard.test_overview import upto_act
+
+MOST_BYTES = 250_000
+"""Of all that a first load of the page brings."""
+
+
+def data(html: str) -> dict[str, Any]:
+    """What the chart of a page is drawn from."""
+    found = re.search(r'id="life-data">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+def alarm(dashboard: Dashboard, act: ActionTaken, *, active: bool = True, kind: str = "falling_entropy") -> AlarmRaised:
+    """An alarm of echo since cycle 7, or its end."""
+    return AlarmRaised(
+        id=consequence_id(act.id, "watch", "1", AlarmRaised, int(active)),
+        source=act.source,
+        agent=act.agent,
+        cycle=act.cycle,
+        alarm=kind,
+        active=active,
+        begun=7,
+        value=0.2,
+        threshold=0.3,
+        window=50,
+        what="diversity is low",
+    )
+
+
+async def test_the_curve_says_what_the_store_says(dashboard: Dashboard) -> None:
+    """Its buckets hold every cycle, with the mean of their totals; the page is of the same moment."""
+    html = (await dashboard.client.get("/")).text
+    found = data(html)
+    totals = {one.cycle: one.total for one in dashboard.seeded.recorded}
+
+    assert (found["begin"], found["behind"], found["width"]) == (0, CYCLES + 1, 8)
+    for at, first in enumerate(found["x"]):
+        mine = [total for cycle, total in totals.items() if first <= (cycle or 0) < first + 8]
+        assert abs(found["mean"][at] - sum(mine) / len(mine)) < 0.002
+        assert (found["low"][at], found["high"][at]) == (round(min(mine), 3), round(max(mine), 3))
+    assert "Too early to say: 60 of 200 cycles." in html
+
+
+async def test_a_longer_life_has_a_verdict_and_says_what_changed(dashboard: Dashboard) -> None:
+    """In a sentence with from, to and interval, and in a table of the first and the last hundred cycles."""
+    await dashboard.live([fact for _ in range(160) for fact in dashboard.life.cycle()])
+    page = parsed((await dashboard.client.get("/")).text)
+
+    details = page.one("p", class_="details").text
+    assert re.search(r"from [+−]\d\.\d\d \(first 100 cycles\) to [+−]\d\.\d\d \(last 100\)", details)
+    assert re.search(r"\d+ of 220 acts moved a goal", details)
+    assert page.one("h2", id="verdict")["data-kind"] in (
+        "learning",
+        "risen",
+        "levelled",
+        "falling",
+        "habit",
+        "unchanged",
+    )
+    titles = [row.one("th").text for row in page.one("section", id="changed").all("tr")[1:]]
+    assert titles[:2] == ["Reward", "Tool calls that succeed"]
+
+
+async def test_what_happened_beside_the_acts_is_marked(dashboard: Dashboard) -> None:
+    """Weight sets, policies and pauses are lines, reached goals flags, alarms spans in a lane with a plain name."""
+    life = dashboard.life
+    acts = [one for one in life.cycle() if isinstance(one, ActionTaken)]
+    done = GoalCheck(goal="g", statement="Tidy <b>up</b>", outcome="achieved", measure=1.0, best=0.5)
+    more: list[Event] = [
+        life.policy(),
+        life.policy().model_copy(update={"id": "p-2", "policy": "p2", "model": "other", "time": acts[0].time}),
+        AgentPaused(id="pause-1", source=acts[0].source, agent="echo", time=acts[0].time),
+        alarm(dashboard, acts[0]),
+    ]
+    await dashboard.live([*more], record=False)
+    weights = life.weights()
+    parts = tuple(one.model_copy(update={"weight": one.weight / 2}) for one in weights.parts)
+    other = weights.model_copy(update={"id": "w-2", "version": "w2", "parts": parts, "time": acts[0].time})
+    await dashboard.live([other, *life.cycle(goals=(done,))])
+
+    html = (await dashboard.client.get("/")).text
+    found = data(html)
+
+    assert {(one["kind"], one["words"]) for one in found["moments"]} == {
+        ("weights", "weights changed"),
+        ("policy", "another policy: openai other"),
+        ("pause", "paused"),
+    }
+    assert all(CYCLES <= one["cycle"] <= CYCLES + 2 for one in found["moments"])
+    assert found["flags"][-1][0] == CYCLES + 2
+    lanes = [one.text for one in parsed(html).one("dl", class_="lanes").all("dt")]
+    assert lanes == ["goals", "stuck in a habit"]
+
+
+async def test_the_cycle_under_the_cursor_is_told_and_enter_opens_it(tab: Page, dashboard: Dashboard) -> None:
+    """Cycle, time, total and act, by mouse and by keys, which say it aloud."""
+    await tab.goto("./")
+    plot = tab.locator("#curve .plot")
+    await plot.hover()
+    await expect(tab.locator("#curve .tip")).to_contain_text(re.compile(r"cycle \d+ · .* · [+-]0\.\d{3}"))
+    await expect(tab.locator("#curve .tip")).to_contain_text(re.compile(r"cycles \d+ to \d+: mean [+-]0\.\d{3}"))
+
+    await plot.focus()
+    await plot.press("End")
+    await expect(tab.locator("#curve [aria-live]")).to_contain_text(f"to {CYCLES}: mean")
+    await plot.press("ArrowLeft")
+    await plot.press("Enter")
+
+    await expect(tab).to_have_url(re.compile(r"/cycles/4\d$"))
+
+
+async def test_what_happens_now_comes_live(tab: Page, dashboard: Dashboard) -> None:
+    """The thought, then the act, then its reward as a strip that adds up; hostile text is text."""
+    await tab.goto("./")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    facts = dashboard.life.cycle(hostile=True)
+
+    await dashboard.live(facts[:1], record=False)
+    await expect(tab.locator("#thought")).to_contain_text("<script>alert(1)</script>")
+    await expect(tab.locator("#phases .on")).to_have_text("act")
+    await dashboard.live(upto_act(facts), record=False)
+    await expect(tab.locator("#does")).to_contain_text("filesystem.write")
+    await expect(tab.locator("#phases .on")).to_have_text("score")
+    (recorded,) = await dashboard.live(facts)
+
+    await expect(tab.locator("#last-total")).to_have_text(signed(recorded.total))
+    await expect(tab.locator("#phases .on")).to_have_text("rest")
+    amounts = [float(one) for one in await tab.locator("#last-reward .adds-list b").all_inner_texts()]
+    assert abs(sum(amounts) - recorded.total) < 0.0006 * len(amounts)
+    live = await tab.locator("#last-reward").inner_html()
+    await tab.reload()
+    assert await tab.locator("#last-reward .adds-list").inner_text() != ""
+    drawn = await tab.locator("#last-reward .adds").get_attribute("aria-label")
+    assert drawn is not None
+    assert drawn in live.replace("&lt;", "<")
+    await expect(tab.locator("#thought script, #does script")).to_have_count(0)
+
+
+async def test_the_life_is_drawn_again_and_the_chart_stays(tab: Page, dashboard: Dashboard) -> None:
+    """A cycle that comes is in the verdict and in the curve, whose element is the same."""
+    await tab.goto("./")
+    await expect(tab.locator("#verdict")).to_contain_text("60 of 200")
+    await tab.locator("#curve canvas").evaluate("(one) => { window.drawn = one; }")
+    await dashboard.live()
+
+    await expect(tab.locator("#verdict")).to_contain_text("61 of 200", timeout=20_000)
+
+    assert await tab.locator("#curve canvas").evaluate("(one) => one === window.drawn")
+    assert json.loads(await tab.locator("#life-data").text_content() or "")["behind"] == CYCLES + 2
+
+
+async def test_what_needs_a_person_says_what_to_do(tab: Page, dashboard: Dashboard) -> None:
+    """An approval, an alarm, a dead letter: each in words with its advice behind it, the serious ones first; a warning
+    is not red. What is open stays open while new facts come."""
+    act = await anext(aiter(dashboard.bus.read([subject_filter(ActionTaken)])))
+    letter = dead_letter(ConsumerSpec("rule-joy", "1", (ActionTaken,), lambda _: None), act, "it broke", 3)
+    await publish_dead_letter(dashboard.bus, letter)
+    thought, asked = asking("echo", dashboard.life.uid, CYCLES + 1, command=HOSTILE)
+    await dashboard.live([thought, asked], record=False)
+    await tab.goto("./")
+    asks = tab.locator("#needs-you li")
+
+    await expect(asks.filter(has_text="rule-joy could not handle 1 event")).to_have_count(1)
+    await expect(asks.filter(has_text="Waits for your approval")).to_contain_text("<script>alert(1)</script>")
+    first = asks.first
+    await first.locator("summary").click()
+    await expect(first.locator("p")).to_be_visible()
+    await expect(first.locator("a")).to_have_attribute("href", re.compile(f"^{re.escape(dashboard.prefix)}/"))
+    await dashboard.live()
+    await expect(first.locator("p")).to_be_visible()
+
+
+async def test_a_rule_that_fails_and_a_need_that_starves_are_told(dashboard: Dashboard) -> None:
+    """A component with a score that never came, by its name, with the way to it."""
+    page = parsed((await dashboard.client.get("/")).text)
+    words = [one.text for one in page.one("section", id="needs-you").all("span", class_="what")]
+
+    assert "exploration came too late for 1 of the last 60 acts" in words
+    links = [one["href"] for one in page.one("section", id="needs-you").all("a")]
+    assert f"{dashboard.prefix}/rewards/component/exploration" in links
+
+
+async def test_an_unknown_bus_is_said(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it nothing needs a person as far as is known, and that is said."""
+    monkeypatch.setattr(dashboard.world, "shared_events", None)
+
+    page = parsed((await dashboard.client.get("/")).text)
+
+    assert "are not known: the bus is away" in page.one("section", id="needs-you").text
+    assert "Pauses, policies and alarms are not known" in page.one("section", id="curve-card").text
+
+
+async def test_any_number_leads_to_the_nearest_cycle(dashboard: Dashboard) -> None:
+    """The tooltip's question is answered for the nearest cycle, whatever is asked."""
+    asked = {
+        number: (await dashboard.client.get(f"/story/cycle?number={number}")).json() for number in ("x", "7", "9" * 18)
+    }
+
+    assert asked["7"]["cycle"] == 7
+    assert asked["x"]["cycle"] == 1
+    assert asked["9" * 18]["cycle"] == CYCLES
+
+
+async def test_the_first_load_is_light(tab: Page) -> None:
+    """All that it brings, scripts and font among it, is at most 250 KB."""
+    sizes: list[int] = []
+
+    async def count(answer: Any) -> None:
+        if "/live" not in answer.url:
+            sizes.append(len(await answer.body()))
+
+    tab.on("response", count)
+    await tab.goto("./", wait_until="load")
+    await expect(tab.locator("#curve canvas")).to_be_visible()
+
+    assert 50_000 < sum(sizes) <= MOST_BYTES
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1440, "dark"), (1024, "light"), (390, "light")])
+async def test_the_page_fits_its_window(browser: Browser, dashboard: Dashboard, width: int, theme: Any) -> None:
+    """Nothing reaches beyond its side, and no card lies over another one."""
+    port = int(dashboard.address.rpartition(":")[2])
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
+    context = await browser_logged_in(browser, dashboard.seeded.home, port, **options)
+    page = await context.new_page()
+    await page.goto("./")
+    await expect(page.locator("#curve canvas")).to_be_visible()
+
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = await page.evaluate(
+        "[...document.querySelectorAll('.story section')].map((one) => one.getBoundingClientRect().toJSON())"
+    )
+    inside = await page.evaluate(
+        "[...document.querySelectorAll('.story section')].every((one) => one.scrollHeight <= one.clientHeight + 1)"
+    )
+    assert inside
+    for at, one in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            apart = (
+                one["right"] <= other["left"] + 1
+                or other["right"] <= one["left"] + 1
+                or one["bottom"] <= other["top"] + 1
+                or other["bottom"] <= one["top"] + 1
+            )
+            assert apart, (one, other)
+    await context.close()

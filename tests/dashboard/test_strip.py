@@ -1,0 +1,152 @@
+"""Rewards that add up: the strip of a total, its colours, the page of one part."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from playwright.async_api import Page, expect
+
+from conch.experience import ExperiencePoint
+from conch.views import signed, step_words
+from conch_services.dashboard.app import HERE
+from conch_services.dashboard.figures import key_figures, row
+from conch_services.dashboard.story.component import source_of_rule
+from conch_services.dashboard.story.strip import WIDTH, adds, colour_of, reward_strip
+from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.document import parsed
+
+amounts = st.dictionaries(st.text(min_size=1, max_size=20), st.floats(-1, 1).map(lambda one: round(one, 6)), max_size=8)
+
+
+@given(amounts)
+def test_the_parts_of_a_strip_lie_side_by_side_and_add_up(found: dict[str, float]) -> None:
+    """What is paid and what is taken off, each in a row of its own from the left; none reaches beyond the strip."""
+    strip = reward_strip(found, sum(found.values()))
+
+    for side in (strip.paid, strip.taken):
+        end = 0.0
+        for part in side:
+            assert abs(part.x - end) < 0.02
+            end = part.x + part.width
+        assert end <= WIDTH + 0.1
+    shown = sum(one.amount for one in (*strip.paid, *strip.taken))
+    assert abs(shown - sum(found.values())) <= 0.0005 * len(found)
+    assert strip.words.endswith(f"= {signed(sum(found.values()))}")
+
+
+async def test_the_amounts_of_every_cycle_sum_to_its_total(dashboard: Dashboard) -> None:
+    """Boosts, penalties, gates and caps are among them; the charts draw the same amounts."""
+    points: list[ExperiencePoint] = await dashboard.world.read(lambda reader: reader.charts.points("echo", 1000))
+
+    for point in points:
+        assert abs(sum(adds(point).values()) - point.total) < 1e-5
+        assert row(point)["parts"] == adds(point)
+    names = {name for point in points for name, amount in adds(point).items() if amount < 0}
+    assert "taken off for repetition" in names
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("part:execution", "execution"),
+        ("cap:cycle", "held to −1 to 1"),
+        ("cap:exploration", "cap of exploration"),
+        ("gate:ethical", "held to 0 by ethical"),
+        ("diversity", "paid double for too little variety"),
+        ("starving", "cut while a need starves"),
+        ("a-rule", "a-rule"),
+    ],
+)
+def test_a_step_is_named_for_what_it_does(step: str, words: str) -> None:
+    """In the words of a person; a rule of another name keeps it."""
+    assert step_words(step) == words
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.text(min_size=1, max_size=30), min_size=20, max_size=20))
+def test_scripts_and_server_give_a_part_the_same_colour(names: list[str]) -> None:
+    """By its name alone, so that it is the same on every page and in every chart."""
+    names = [*names, "execution", "format", "goal", "joy"]
+    script = (
+        f"const {{ colourOf }} = await import({json.dumps((HERE / 'static' / 'strip.js').as_uri())});"
+        f"console.log(JSON.stringify({json.dumps(names)}.map(colourOf)));"
+    )
+    said = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+
+    assert json.loads(said.stdout) == [colour_of(name) for name in names]
+
+
+async def test_each_row_has_its_strip_also_live(tab: Page, dashboard: Dashboard) -> None:
+    """In the list of cycles; a row that comes live has the one that the server draws."""
+    await tab.goto("./overview")
+    (recorded,) = await dashboard.live()
+    strip = tab.locator(f"#cycles tr[data-cycle='{recorded.cycle}'] .adds")
+    await expect(strip).to_have_attribute("aria-label", re.compile(re.escape(f"= {signed(recorded.total)}")))
+    live = [await strip.get_attribute("aria-label"), await strip.locator("rect").count()]
+
+    await tab.reload()
+
+    assert [await strip.get_attribute("aria-label"), await strip.locator("rect").count()] == live
+    await tab.goto("./cycles")
+    await expect(tab.locator("#list .adds")).to_have_count(50)
+
+
+async def test_why_this_reward_is_two_clicks_away(tab: Page, dashboard: Dashboard) -> None:
+    """From a row to its cycle, from a part of its waterfall to the part's page: what it is, and what it paid."""
+    await tab.goto("./cycles")
+    await tab.locator("#list tbody a").first.click()
+    await tab.locator("#fall a", has_text="execution").click()
+
+    await expect(tab.locator("h1")).to_have_text("execution")
+    await expect(tab.locator("main")).to_contain_text("A tool that succeeds +1.0")
+    await expect(tab.locator("section", has_text="Adds most").locator("tbody tr")).to_have_count(10)
+
+
+async def test_the_errors_of_a_part_are_listed_with_their_cycles(dashboard: Dashboard) -> None:
+    """The cycle whose score never came, with its status; a part that nobody scores is not found."""
+    page = parsed((await dashboard.client.get("/rewards/component/exploration")).text)
+    none = await dashboard.client.get("/rewards/component/no-such")
+
+    errors = next(one for one in page.all("section") if "Could not be scored" in one.text)
+    assert "1 of the last 60 cycles" in errors.text
+    assert [cells[0] for cells in errors.cells()] == ["20"]
+    assert [cells[2] for cells in errors.cells()] == ["timeout"]
+    assert (none.status_code, "Nothing of this name is scored" in none.text) == (404, True)
+
+
+def test_the_source_of_a_rule_is_that_of_its_file_alone(tmp_path: object) -> None:
+    """An entry point, a key of the settings or a file that is gone have none."""
+    path = f"{tmp_path}/joy.py"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("def joy(): ...\n")
+
+    assert source_of_rule(path) == "def joy(): ...\n"
+    assert [source_of_rule(one) for one in (None, "Conch", "conch.rules:joy", "joy.py", f"{path}c", "/gone.py")] == [
+        ""
+    ] * 6
+
+
+async def test_coverage_says_what_the_rows_say(dashboard: Dashboard) -> None:
+    """A cycle whose row says that fewer parts are scored than there are lacks a score, complete or not."""
+    points: list[ExperiencePoint] = await dashboard.world.read(lambda reader: reader.charts.points("echo", 1000))
+    failed = [
+        one._replace(
+            complete=True,
+            scores=tuple(
+                type(score)(score.component, None, score.weight, "error", score.scorer, score.version)
+                if score.component == "needs"
+                else score
+                for score in one.scores
+            ),
+        )
+        for one in points[-1:]
+    ]
+
+    notes = {one.name: one.note for one in key_figures([*points[:-1], *failed])}
+
+    assert notes["coverage"] == f"2 of {CYCLES} lack a score"

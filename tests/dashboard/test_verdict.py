@@ -1,0 +1,151 @@
+"""The verdict on a life, from seeded series of each kind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conch.views import Baseline, LifeStretch, LifeVerdict, life_verdict
+
+seeds = st.integers(0, 10_000)
+
+
+def series(cycles: int, level: Callable[[int], float], noise: float, seed: int, stays: float = 0.0) -> list[float]:
+    """Totals about a level; each deviation keeps this share of the one before."""
+    chance, away, made = random.Random(seed), 0.0, []
+    for cycle in range(cycles):
+        away = stays * away + chance.gauss(0.0, noise)
+        made.append(level(cycle) + away)
+    return made
+
+
+def judged(totals: Sequence[float], width: int = 8, **more: object) -> LifeVerdict:
+    """The verdict on totals from cycle 0 on, in stretches of so many cycles."""
+    parts = [(at, totals[at : at + width]) for at in range(0, len(totals), width)]
+    stretches = [LifeStretch(at, len(part), sum(part) / len(part)) for at, part in parts]
+    return life_verdict(stretches, totals[:100], totals[-100:], **more)  # type: ignore[arg-type]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(600, 3000), st.floats(0.35, 0.6), st.floats(0.02, 0.06), seeds)
+def test_a_reward_that_still_rises_is_learning(cycles: int, rise: float, noise: float, seed: int) -> None:
+    """A line up to the end, with noise about it."""
+    found = judged(series(cycles, lambda at: rise * at / cycles, noise, seed))
+
+    assert found.kind == "learning"
+    assert found.headline == "Learning: the reward still rises."
+    assert found.change is not None
+    assert found.change.low > 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1000, 4000), st.floats(0.15, 0.45), st.floats(0.2, 0.5), st.floats(0.02, 0.08), seeds)
+def test_a_rise_that_ended_has_levelled_off_where_it_ended(
+    cycles: int, turn: float, rise: float, noise: float, seed: int
+) -> None:
+    """The cycle is that of the turn, to a tenth of the life."""
+    at_turn = turn * cycles
+    found = judged(series(cycles, lambda at: rise * min(1.0, at / at_turn), noise, seed))
+
+    assert found.kind in ("levelled", "learning", "risen")  # one in a hundred looks as if it rose on by chance
+    if found.kind == "levelled":
+        assert found.since is not None
+        assert abs(found.since - at_turn) <= 0.1 * cycles
+        assert f"levelled off at cycle {found.since:,}." in found.headline
+
+
+def test_of_many_lives_that_levelled_off_nearly_all_are_told_so() -> None:
+    """At least 95 of 100, also where each total depends on the one before."""
+    lives = [series(1500, lambda at: 0.3 * min(1.0, at / 300), 0.06, seed, stays=0.5) for seed in range(100)]
+
+    assert sum(judged(life).kind == "levelled" for life in lives) >= 95
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(600, 3000), seeds)
+def test_a_rise_that_ended_lately_is_not_called_over(cycles: int, seed: int) -> None:
+    """In the last third of the life it is too early to say; no sentence says that it rises where its slope does not."""
+    found = judged(series(cycles, lambda at: 0.4 * min(1.0, at / (0.85 * cycles)), 0.05, seed))
+
+    assert found.kind in ("learning", "risen")
+    assert found.recent is not None
+    assert found.recent.is_rise or "still rises cannot be told" in found.headline
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(600, 3000), st.floats(0.35, 0.6), st.floats(0.02, 0.06), seeds)
+def test_a_reward_that_goes_down_is_falling(cycles: int, fall: float, noise: float, seed: int) -> None:
+    """A line down to the end."""
+    assert judged(series(cycles, lambda at: -fall * at / cycles, noise, seed)).kind == "falling"
+
+
+def test_a_life_that_fell_long_ago_has_fallen() -> None:
+    """It does not go down any more: the sentence says so."""
+    found = judged(series(2000, lambda at: 0.4 if at < 300 else 0.1, 0.05, 5))
+
+    assert (found.kind, found.headline) == ("falling", "Fallen: worse than at first.")
+
+
+def test_chance_alone_is_hardly_ever_called_a_change() -> None:
+    """Of 100 level lives with totals that depend on the ones before, at most 6 are."""
+    lives = [series(1200, lambda _: 0.4, 0.08, seed, stays=0.6) for seed in range(100)]
+
+    assert sum(judged(life).kind != "unchanged" for life in lives) <= 6
+
+
+def test_a_level_life_of_like_acts_is_stuck_in_a_habit() -> None:
+    """Only where the diversity of its last acts is low; one that learnt before has levelled off instead."""
+    level = series(900, lambda _: 0.4, 0.05, 3)
+    learnt = series(900, lambda at: 0.3 * min(1.0, at / 200), 0.05, 3)
+
+    assert judged(level, diversity=0.1).kind == "habit"
+    assert judged(level, diversity=0.6).kind == "unchanged"
+    assert judged(learnt, diversity=0.1).kind == "levelled"
+
+
+@pytest.mark.parametrize("cycles", [0, 1, 199])
+def test_a_short_life_has_no_verdict(cycles: int) -> None:
+    """The sentence says how many cycles there are, and how many it takes."""
+    found = judged([0.1] * cycles)
+
+    assert (found.kind, found.change, found.since) == ("early", None, None)
+    assert found.headline == f"Too early to say: {cycles} of 200 cycles."
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(-0.5, 0.5), st.integers(1, 40), seeds)
+def test_a_verdict_does_not_hang_on_the_level_or_on_the_width_of_stretches(level: float, width: int, seed: int) -> None:
+    """Totals that are all higher by a constant have the same verdict, and so has the same life in other stretches."""
+    life = series(1600, lambda at: 0.3 * min(1.0, at / 300), 0.04, seed)
+
+    found = judged(life).kind
+
+    assert judged([one + level for one in life]).kind == found
+    assert judged(life, width).kind == found
+
+
+def test_a_constant_life_is_unchanged() -> None:
+    """Without any noise there is nothing to divide by, and no change."""
+    found = judged([0.25] * 500)
+
+    assert found.kind == "unchanged"
+    assert (
+        found.details[0]
+        == "Reward went from +0.25 (first 100 cycles) to +0.25 (last 100): +0.00, 95 %: +0.00 to +0.00."
+    )
+
+
+def test_the_sentences_name_baseline_and_goals() -> None:
+    """What the end is compared with, and how many acts moved a goal."""
+    life = series(1500, lambda at: 0.3 * min(1.0, at / 200), 0.04, 1)
+
+    told = judged(life, baseline=Baseline("choosing blindly", 0.1), moved=27).details
+    below = judged(life, baseline=Baseline("its first policy", 0.5)).details
+
+    assert told[-2:] == ("That is above choosing blindly (+0.10).", "27 of 1,500 acts moved a goal.")
+    assert below[-2:] == ("That is below its first policy (+0.50).", "None of 1,500 acts moved a goal.")
+    assert "fast" in judged(life).headline

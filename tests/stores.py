@@ -14,11 +14,16 @@ SINCE_6 = (
     "DROP TABLE reviews",
 )
 """What takes away all that schema 6 added."""
+SINCE_7 = ("DROP TABLE training",)
+"""The same of schema 7."""
+SINCE_8 = ("DROP INDEX scores_of_goals",)
+"""The same of schema 8."""
 
 
 def age(path: Path, schema: int) -> None:
     """Make a store of the present schema one of this schema, with the rows that it has."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for statement in SINCE_6 if schema < 6 else ():
-            db.execute(statement)
+        for since, statements in ((8, SINCE_8), (7, SINCE_7), (6, SINCE_6)):
+            for statement in statements if schema < since else ():
+                db.execute(statement)
         db.execute(f"PRAGMA user_version = {schema}")

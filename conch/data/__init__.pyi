@@ -23,3 +23,5 @@ from .rows import rows_of as rows_of
 from .selection import Selection as Selection
 from .snapshot import read_manifest as read_manifest
 from .snapshot import write_snapshot as write_snapshot
+from .survey import Survey as Survey
+from .survey import survey_of as survey_of

@@ -42,17 +42,27 @@ def verify_files(snapshot: Path, manifest: Manifest) -> None:
 def find_row(out: Path, row: str) -> tuple[Path, Row]:
     """(the newest snapshot in `out` that has the row, the row). `row`: its id, or 12 digits of its beginning.
 
-    Raises UsageError where no snapshot has it, or two rows begin so; CheckError where the row was edited.
+    A directory whose manifest is no data set's, or was edited, is passed over.
+
+    Raises UsageError where no snapshot has it, or two rows begin so; CheckError where the row was edited, and where no
+    snapshot has it and one was passed over.
     """
     if not _ROW.fullmatch(row):
         raise UsageError(f"{row[:80]!r} is no row id: 64 hexadecimal digits, or at least the first 12")
+    passed: CheckError | None = None
     for snapshot in reversed(snapshots_in(out)):
-        manifest = read_manifest(snapshot)
+        try:
+            manifest = read_manifest(snapshot)
+        except CheckError as error:
+            passed = passed or error
+            continue
         found = [one for name in manifest.files for one in _rows(snapshot / name, row)]
         if len(found) > 1:
             raise UsageError(f"{len(found)} rows of {snapshot} begin with {row}: give more digits")
         if found:
             return snapshot, read_row(manifest.format, found[0])
+    if passed is not None:
+        raise passed
     raise UsageError(f"no snapshot in {out} has a row {row}: --out names another directory of snapshots")
 
 

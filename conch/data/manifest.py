@@ -102,6 +102,10 @@ class Manifest(_Part):
         return hashlib.sha256(rfc8785.dumps(self.model_dump(mode="json", exclude={"digest"}))).hexdigest()
 
 
+_Alike = tuple[str, str, str, str, str | None, str, str | None, float | None, float | None, int]
+"""Agent, origin, skill, status, policy, weights, tier, steps of reward and of margin, and the power of the length."""
+
+
 class Tally:
     """Counts rows and reasons while a snapshot is made. `seen` is always `rows` plus the sum of `left_out`."""
 
@@ -110,7 +114,8 @@ class Tally:
         self.rows = 0
         self.left_out: Counter[str] = Counter()
         self.splits: Counter[str] = Counter({"train": 0, "eval": 0})
-        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._alike: Counter[_Alike] = Counter()
+        """Rows that are alike in all that is counted."""
         self._states: dict[str, set[bytes]] = {"train": set(), "eval": set()}
         self._longer = 0
 
@@ -125,25 +130,33 @@ class Tally:
         self.rows += 1
         self.splits[row.split] += 1
         self._states[row.split].add(row.state_key.encode())
-        self._counts["by_agent"][row.agent] += 1
-        self._counts["by_origin"][row.origin] += 1
-        for name, value in (("by_skill", row.skill), ("by_status", row.status), ("by_policy", row.policy)):
-            if value:
-                self._counts[name][value] += 1
-        if row.weights:
-            self._counts["by_weights"][row.weights] += 1
-        if row.reward is not None:
-            self._counts["by_reward"][_step(row.reward)] += 1
-        self._counts["by_length"][str(1 << (max(1, _length(row.columns, _SAID)) - 1).bit_length())] += 1
+        reward = None if row.reward is None else row.reward // 0.25
+        margin = None if row.tier is None else (row.margin or 0.0) // 0.25
+        length = (max(1, _length(row.columns, _SAID)) - 1).bit_length()
+        self._alike[
+            row.agent, row.origin, row.skill, row.status, row.policy, row.weights, row.tier, reward, margin, length
+        ] += 1
         if row.tier is not None:
-            self._counts["pairs_by_tier"][row.tier] += 1
-            self._counts["pairs_by_margin"][_step(row.margin or 0.0)] += 1
             self._longer += _length(row.columns, ("chosen",)) - _length(row.columns, ("rejected",))
 
     def figures(self) -> RowFigures:
         """What the rows are like."""
-        counts = {name: dict(sorted(counter.items())) for name, counter in self._counts.items()}
-        pairs = sum(self._counts.get("pairs_by_tier", Counter()).values())
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for (agent, origin, skill, status, policy, weights, tier, reward, margin, length), rows in self._alike.items():
+            found["by_agent"][agent] += rows
+            found["by_origin"][origin] += rows
+            found["by_length"][str(1 << length)] += rows
+            named = {"by_skill": skill, "by_status": status, "by_policy": policy, "by_weights": weights}
+            for name, value in named.items():
+                if value:
+                    found[name][value] += rows
+            if reward is not None:
+                found["by_reward"][_step(reward)] += rows
+            if tier is not None and margin is not None:
+                found["pairs_by_tier"][tier] += rows
+                found["pairs_by_margin"][_step(margin)] += rows
+        counts = {name: dict(sorted(counter.items())) for name, counter in found.items()}
+        pairs = sum(found["pairs_by_tier"].values())
         states = {split: len(keys) for split, keys in self._states.items()}
         return RowFigures.model_validate(
             {**counts, "states": states, "longer_by": self._longer / pairs if pairs else None}
@@ -159,10 +172,14 @@ class Tally:
         return f"All {self.seen} acts and pairs were left out, {count} of them for: {reason}."
 
 
-def _step(value: float) -> str:
-    return f"{(value // 0.25) * 0.25:+.2f}"
+def _step(steps: float) -> str:
+    return f"{steps * 0.25:+.2f}"
 
 
 def _length(columns: Mapping[str, JsonValue], names: Iterable[str]) -> int:
     """The characters of the messages in these columns, as far as the format has them."""
-    return sum(len(one["content"]) for name in names for one in columns.get(name, ()))  # type: ignore[union-attr,call-overload,index,arg-type,misc] # they are lists of messages
+    length = 0
+    for name in names:
+        for one in columns.get(name, ()):  # type: ignore[union-attr] # they are lists of messages
+            length += len(one["content"])  # type: ignore[call-overload,index,arg-type]
+    return length

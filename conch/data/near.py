@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WINDOW: Final = 10_000
 """Rows that a row is compared with: the last ones that went in. It bounds the memory, some 10 MB."""
 _SHINGLE: Final = 3
-"""Characters of a shingle of a reply, and words of a shingle of a prompt."""
+"""Characters of a shingle of a reply, and words of a shingle of a prompt (`_shingles` names them one by one)."""
 _PERMUTATIONS: Final = 128
 """Values of a signature: the similarity that it estimates is off by 0.09 at most in two thirds of the cases."""
 _SEED: Final = 1
@@ -65,7 +65,9 @@ def _shingles(row: Row) -> list[str]:
     ]
     head = f"{row.state_key} {fingerprint(chr(10).join(replies))}"
     words = _last(row.columns.get("prompt")).split()
-    return [f"{head} {' '.join(words[at : at + _SHINGLE])}" for at in range(max(1, len(words) - _SHINGLE + 1))]
+    if len(words) < _SHINGLE:
+        return [f"{head} {' '.join(words)}"]
+    return [f"{head} {one} {two} {three}" for one, two, three in zip(words, words[1:], words[2:], strict=False)]
 
 
 def _last(messages: object) -> str:

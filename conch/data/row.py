@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Final, Literal, Required, TypedDict, Unpack, get_args
 
 import msgspec
@@ -27,13 +27,13 @@ Split = Literal["train", "eval"]
 _canonical: Final = msgspec.json.Encoder(order="sorted").encode
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One row of a data set. Made by `make_row`; `conch.data.rows_of` yields those of a store."""
 
     row_id: str
     """SHA-256, hexadecimal, over the format and `content`. A row of which any of these differs is another row: what was
-    decided of the one does not hold of the other."""
+    decided of the one does not hold of the other. That of a KTO row is taken without the margin, which changes with
+    each new act of its state: a decision holds until the label changes."""
     format: Format
     columns: Mapping[str, JsonValue]
     """The columns of the format, in its reader's names."""
@@ -65,7 +65,7 @@ class Row:
     split: Split = "train"
     weight: float = 1.0
     """Weight of the row in a loss, above 0."""
-    content: bytes = field(default=b"", repr=False, compare=False)
+    content: bytes = b""
     """The columns and the lineage without the split as one JSON object, its keys sorted."""
 
     def lineage(self) -> dict[str, JsonValue]:
@@ -130,15 +130,29 @@ class Lineage(TypedDict, total=False):
     weight: float
 
 
-_DEFAULTS: Final = {one.name: one.default for one in fields(Row)}
+_DEFAULTS: Final = {
+    one.name: one.default for one in msgspec.structs.fields(Row) if one.name in LINEAGE and not one.required
+}
+_HEADS: Final = {format: f"{format}\n".encode() for format in FORMATS}
 
 
 def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Unpack[Lineage]) -> Row:
     """The row of these columns and this lineage, with its id."""
-    names = LINEAGE if format in PAIRED else LINEAGE[:-1]
-    content = _canonical({**columns, **{name: lineage.get(name, _DEFAULTS.get(name)) for name in names}})
-    digest = hashlib.sha256(f"{format}\n".encode() + content).hexdigest()
+    document = {**columns, **_DEFAULTS, **lineage}
+    document.pop("split", None)
+    if format not in PAIRED:
+        del document["tier"]
+    content = _canonical(document)
+    digest = _identity(format, content if format != "kto" else _without_margin(document))
     return Row(digest, format, columns, **lineage, content=content)
+
+
+def _identity(format: Format, content: bytes) -> str:
+    return hashlib.sha256(_HEADS[format] + content).hexdigest()
+
+
+def _without_margin(document: Mapping[str, object]) -> bytes:
+    return _canonical({name: value for name, value in document.items() if name != "margin"})
 
 
 def read_row(format: Format, document: Mapping[str, JsonValue]) -> Row:
@@ -153,6 +167,8 @@ def read_row(format: Format, document: Mapping[str, JsonValue]) -> Row:
     except msgspec.ValidationError as error:
         raise CheckError(f"the row {document.get('row_id')} is no row of a data set: {error}") from error
     row = make_row(format, columns, **lineage)
+    if document.get("row_id") == _identity(format, row.content):  # also a KTO row of a version that took the margin in
+        return msgspec.structs.replace(row, row_id=document["row_id"])
     if row.row_id != document.get("row_id"):
         raise CheckError(f"the row {document.get('row_id')} was edited: its id is not that of its content")
     return row

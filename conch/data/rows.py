@@ -14,7 +14,7 @@ from conch.data.near import NearDuplicates
 from conch.data.pairs import StateGroups, fork_pairs, forked_replies, repaired_pair, state_pairs
 from conch.data.row import PAIRED, Format, LeftOut, Row
 from conch.data.selection import Selection
-from conch.data.survey import survey_of
+from conch.data.survey import Survey, survey_of
 from conch.data.synthetic import synthetic_rows
 from conch.experience import Example, ExperienceReader
 from conch.text import well_formed
@@ -32,17 +32,20 @@ def rows_of(
     redact: Redact = well_formed,
     registry: Registry | None = None,
     synthetic: bool = False,
+    survey: Survey | None = None,
 ) -> Iterator[Row | LeftOut]:
     """Each row of the format, or why there is none: one answer for each act that was looked at, for each pair of acts
     that could be one, and for each row that was made beside the acts.
 
     The same store gives the same answers in the same order; acts that come while it is read are left for the next time.
     `redact` is applied to every text before the row gets its id. `registry`: tools by which an invalid reply is
-    repaired (None: the built-in ones). `synthetic`: rows of SFT from the registry come too. Memory is bounded but for
-    the replies of forks, of which there are few: the store is read in pages. Raises StoreError; UsageError where the
-    extra `data` is not installed.
+    repaired (None: the built-in ones). `synthetic`: rows of SFT from the registry come too. `survey`: of this store and
+    `eval_share`, for several readings of the same acts; None: of the acts of now. Memory is bounded but for the replies
+    of forks, of which there are few: the store is read in pages. Raises StoreError; UsageError where the extra `data`
+    is not installed.
     """
-    survey = survey_of(store.examples.marks(), selection.eval_share)
+    if survey is None:
+        survey = survey_of(store.examples.marks(), selection.eval_share)
     workshop = Workshop(selection, survey, redact, store.examples.systems())
     tools = _builtin() if registry is None else registry
     answers: Iterator[Row | LeftOut]

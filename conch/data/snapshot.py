@@ -1,7 +1,7 @@
 """A snapshot: a directory of rows sorted by their id, with its manifest, written under another name until it is whole.
 
-Rows are spilled into one file for each first byte of the row id, then sorted file by file: memory is bounded by the
-256th part of the rows.
+Rows are gathered by the first byte of their id, with a file for what is beyond some 32 MB, then sorted by that byte:
+memory is bounded by this and by the 256th part of the rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GROUP_ROWS: Final = 4096
 _GROUP_BYTES: Final = 4 * 1024 * 1024
 """Rows and bytes of JSON after which a group is written: finding a row reads one group."""
 _BUFFER: Final = 64 * 1024
-"""Bytes of rows of one file that are gathered before they are written."""
+"""Bytes of rows with the same split and first byte that are gathered before they are written."""
 _ID: Final = 64
 """Digits of a row id."""
 
@@ -181,41 +181,48 @@ def _groups(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 class Spill:
-    """Rows on the disk, by split and by the first byte of their id."""
+    """Rows by split and by the first byte of their id: those that came last in memory, the others in one file."""
 
     def __init__(self, work: Path) -> None:
-        self._folder = work / "spill"
-        self._folder.mkdir()
+        self._path = work / "spill"
+        self._file = self._path.open("x+b", buffering=0)
+        self._size = 0
         self._buffers: dict[str, bytearray] = {}
+        self._written: dict[str, list[tuple[int, int]]] = {}
+        """Place and length of what is in the file of a bucket."""
 
     def add(self, row: Row) -> None:
         """Put the row there."""
-        bucket = f"{row.split}-{row.row_id[:2]}"
-        buffer = self._buffers.setdefault(bucket, bytearray())
-        buffer += row.row_id.encode() + row.line() + b"\n"
+        bucket = row.split + row.row_id[:2]
+        buffer = self._buffers.get(bucket)
+        if buffer is None:
+            buffer = self._buffers[bucket] = bytearray()
+        buffer += b"%b%b\n" % (row.row_id.encode(), row.line())
         if len(buffer) >= _BUFFER:
-            self._flush(bucket)
+            self._write(bucket, buffer)
 
     def sorted(self, split: Split) -> Iterator[bytes]:
         """The rows of a split as JSON, by their id. Raises ContractError for a row that came twice."""
         for byte in range(256):
-            bucket = f"{split}-{byte:02x}"
-            self._flush(bucket)
-            with suppress(FileNotFoundError):
-                lines = (self._folder / bucket).read_bytes().split(b"\n")[:-1]
-                lines.sort()
-                if any(line[:_ID] == after[:_ID] for line, after in pairwise(lines)):
-                    raise ContractError("a row of the data set came twice: each has acts of its own")
-                yield from (line[_ID:] for line in lines)
+            bucket = f"{split}{byte:02x}"
+            parts = [os.pread(self._file.fileno(), size, at) for at, size in self._written.pop(bucket, ())]
+            lines = b"".join((*parts, self._buffers.pop(bucket, b""))).split(b"\n")[:-1]
+            lines.sort()
+            if any(line[:_ID] == after[:_ID] for line, after in pairwise(lines)):
+                raise ContractError("a row of the data set came twice: each has acts of its own")
+            yield from (line[_ID:] for line in lines)
 
     def remove(self) -> None:
-        """Remove the files."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove the file."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
 
-    def _flush(self, bucket: str) -> None:
-        if buffer := self._buffers.pop(bucket, None):
-            with (self._folder / bucket).open("ab") as file:
-                file.write(buffer)
+    def _write(self, bucket: str, buffer: bytearray) -> None:
+        self._written.setdefault(bucket, []).append((self._size, len(buffer)))
+        while buffer:
+            written = self._file.write(buffer)
+            self._size += written
+            del buffer[:written]
 
 
 def _published(work: Path, final: Path, manifest: Manifest) -> Path:

@@ -3,6 +3,7 @@
 from .assemble import precedence as precedence
 from .location import StoreLocation as StoreLocation
 from .location import store_location as store_location
+from .models import AdapterAct as AdapterAct
 from .models import ComponentStats as ComponentStats
 from .models import CostSummary as CostSummary
 from .models import CycleCounts as CycleCounts
@@ -10,6 +11,8 @@ from .models import CycleFilter as CycleFilter
 from .models import DecisionState as DecisionState
 from .models import ExperiencePoint as ExperiencePoint
 from .models import ExperienceSummary as ExperienceSummary
+from .models import GoalMove as GoalMove
+from .models import LifeBlock as LifeBlock
 from .models import PendingActs as PendingActs
 from .models import PruneResult as PruneResult
 from .models import RecordedAct as RecordedAct
@@ -53,5 +56,6 @@ from .store import ForkReader as ForkReader
 from .store import RetentionReader as RetentionReader
 from .store import ReviewReader as ReviewReader
 from .store import SampleReader as SampleReader
+from .store import TrainingReader as TrainingReader
 from .transfer import TransferCount as TransferCount
 from .transfer import copy_store as copy_store

@@ -35,6 +35,28 @@ class ExperiencePoint(NamedTuple):
     needs_after: Mapping[str, float] | None
 
 
+class GoalMove(NamedTuple):
+    """An act that moved a goal: its score *goal* is above 0."""
+
+    cycle: int
+    reached: bool
+    """Whether the goal was reached: the score is the greatest of its range."""
+    why: str
+    """The score's explanation."""
+
+
+class LifeBlock(NamedTuple):
+    """Sums over the totals of removed experiences, of some neighbouring cycles."""
+
+    cycle: int
+    """The first cycle that the block may have."""
+    acts: int
+    total: float
+    """Sum of the totals."""
+    low: float
+    high: float
+
+
 class StateGoal(NamedTuple):
     """A goal that was active when the agent decided."""
 
@@ -82,6 +104,17 @@ class Transition:
     def state(self) -> DecisionState:
         """The state that the act was decided in."""
         return DecisionState.of(self.experience, self.experience.needs_before, self.experience.messages)
+
+
+class AdapterAct(NamedTuple):
+    """An act with the adapter that decided it."""
+
+    cycle: int
+    acted: float
+    """Seconds since the epoch."""
+    adapter: str | None
+    """Digest; None: the model alone."""
+    total: float
 
 
 class CycleCounts(NamedTuple):

@@ -27,6 +27,7 @@ _FRAME: Final = b"\x28\xb5\x2f\xfd"
 """The first bytes of a Zstandard frame (RFC 8878); JSON begins otherwise."""
 _TEXT: Final = b"\x00"
 """Before the frame of a value that is TEXT, so that it is TEXT again."""
+_TEXT_FRAME: Final = _TEXT + _FRAME
 
 
 class Packing(NamedTuple):
@@ -55,10 +56,13 @@ def new_packing() -> Packing:
         return compressor.compress(body) if isinstance(body, bytes) else _TEXT + compressor.compress(body.encode())
 
     def unpacked(body: Value) -> Value:
-        if not isinstance(body, bytes) or not body.startswith((_FRAME, _TEXT + _FRAME)):
+        if not isinstance(body, bytes):
             return body
-        is_text = body.startswith(_TEXT)
-        frame = body[len(_TEXT) :] if is_text else body
+        frame, is_text = body, False
+        if body[:4] != _FRAME:
+            if body[:5] != _TEXT_FRAME:
+                return body
+            frame, is_text = body[1:], True
         try:
             size = zstandard.frame_content_size(frame)
             if size > LARGEST or (size == 0 and frame != empty):  # of size 0, no checksum would be looked at

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 8
 OPENED_SINCE: Final = 4
 """The oldest schema that is opened. In 5 bodies are packed (`packing`), which a version that knows 4 cannot read; rows
 from before stay as they are. In 6 experiences have the column `changed`, which a writer adds to an older file, and
 `contexts` also holds corrections of answers (kind `correction:` and the place) and, under the act 0, system prompts
 (kind `policy:` and the digest of the policy). 6 also has the tables of forks and of
-reviews."""
+reviews, 7 that of training, 8 an index of the acts that moved a goal."""
 MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
 """The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
 
@@ -64,9 +64,24 @@ _FORKS: Final = (
     "CREATE INDEX forks_by_seq ON forks (seq)",
 )
 """New in version 6."""
+_TRAINING: Final = (
+    # The history of adapters outlives the acts that they were trained on.
+    """CREATE TABLE training (
+        id TEXT PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, round TEXT, body BLOB NOT NULL)""",
+    "CREATE INDEX training_by_seq ON training (seq)",
+    "CREATE INDEX training_by_round ON training (round) WHERE round IS NOT NULL",
+)
+"""New in version 7."""
+_GOAL_MOVES: Final = (
+    # Few acts move a goal: with their own index they are counted without a look at all scores.
+    "CREATE INDEX scores_of_goals ON scores (act) WHERE component = 'goal' AND value > 0",
+)
+"""New in version 8."""
 _BY_CHANGE: Final = "CREATE INDEX experiences_by_change ON experiences (changed) WHERE changed > 0"
 ADDITIONS: Final = {
     6: ("ALTER TABLE experiences ADD COLUMN changed INTEGER NOT NULL DEFAULT 0", _BY_CHANGE, *_FORKS, *_REVIEWS),
+    7: _TRAINING,
+    8: _GOAL_MOVES,
 }
 """The statements that make a file of the schema before one of this schema. `changed` is the number of the last change
 of the row, as `meta` counts them under `changes`; 0 in rows that no version with the column has written."""
@@ -109,4 +124,6 @@ TABLES: Final = (
     *_REMOVAL_TABLES,
     *_FORKS,
     *_REVIEWS,
+    *_TRAINING,
+    *_GOAL_MOVES,
 )

@@ -23,10 +23,12 @@ from conch.experience.queries.forks import SqlForks, put_forks
 from conch.experience.queries.retention import SqlRetention
 from conch.experience.queries.reviews import SqlReviews
 from conch.experience.queries.sampling import SqlSampling
+from conch.experience.queries.training import SqlTraining, put_training
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
 from conch.folds import is_new
 from conch_schemas import (
+    OF_TRAINING,
     ActionDecided,
     ActionTaken,
     ContractViolationError,
@@ -71,6 +73,7 @@ class SqlReader:
         self.examples = SqlExamples(file)
         self.forks = SqlForks(file)
         self.reviews = SqlReviews(file)
+        self.training = SqlTraining(file)
 
     def __enter__(self) -> Self:
         return self
@@ -134,12 +137,13 @@ class SqlStore(SqlReader):
         all_facts, removed = len(facts), self._pruner.removed_actions(facts)
         facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
         late = all_facts - len(facts)
-        facts, forks = _apart(facts)
+        facts, forks, training = _apart(facts)
         last = self._refuse_leaps(facts)
         with self._writing():
             work = JoinTransaction(now, self._join.next_change())
             self._delete_published(published)
-            known = put_forks(self._file, forks) + self._join.put_all(work, facts, removed)
+            known = put_forks(self._file, forks) + put_training(self._file, training)
+            known += self._join.put_all(work, facts, removed)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
             recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
             known += self._join.write(work)
@@ -159,11 +163,12 @@ class SqlStore(SqlReader):
             event for _, event in events if isinstance(event, ExperienceRecorded) and event.action_id not in removed
         ]
         late = all_facts - len(facts)
-        facts, forks = _apart(facts)
+        facts, forks, training = _apart(facts)
         last = self._refuse_leaps(facts)
         with self._writing():
             work = JoinTransaction(now, self._join.next_change())
-            known = put_forks(self._file, forks) + self._join.put_all(work, facts, removed, said)
+            known = put_forks(self._file, forks) + put_training(self._file, training)
+            known += self._join.put_all(work, facts, removed, said)
             for experience in said:
                 if experience.action_id is not None:
                     work.adopt(work.cases[experience.action_id], experience)
@@ -269,16 +274,17 @@ class SqlStore(SqlReader):
 
 def _apart(
     facts: Iterable[tuple[int, Event]],
-) -> tuple[list[tuple[int, Event]], list[tuple[int, ForkScored]]]:
-    """The facts that are joined, and the candidates of forks."""
+) -> tuple[list[tuple[int, Event]], list[tuple[int, ForkScored]], list[tuple[int, Event]]]:
+    """The facts that are joined, the candidates of forks, and the events of training."""
     joined: list[tuple[int, Event]] = []
     forks: list[tuple[int, ForkScored]] = []
+    training: list[tuple[int, Event]] = []
     for seq, event in facts:
         if isinstance(event, ForkScored):
             forks.append((seq, event))
         else:
-            joined.append((seq, event))
-    return joined, forks
+            (training if isinstance(event, OF_TRAINING) else joined).append((seq, event))
+    return joined, forks, training
 
 
 def _refuse_unplaceable(facts: Iterable[tuple[int, Event]]) -> None:

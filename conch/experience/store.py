@@ -1,8 +1,9 @@
 """What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
 
 A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
-`RetentionReader`, `BackfillReader`, `SampleReader`, `ExampleReader`, `ForkReader` and `ReviewReader`. A caller names
-the narrowest protocol that it needs. The contract suite (tests/store/contract) runs against each back end.
+`RetentionReader`, `BackfillReader`, `SampleReader`, `ExampleReader`, `ForkReader`, `ReviewReader` and `TrainingReader`.
+A caller names the narrowest protocol that it needs. The contract suite (tests/store/contract) runs against
+each back end.
 
 What holds of every method:
 
@@ -22,12 +23,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from conch.experience.models import (
+    AdapterAct,
     ComponentStats,
     CostSummary,
     CycleCounts,
     CycleFilter,
     ExperiencePoint,
     ExperienceSummary,
+    GoalMove,
+    LifeBlock,
     PendingActs,
     PruneResult,
     RecordedAct,
@@ -44,6 +48,7 @@ from conch.experience.models import (
 from conch.experience.queries.bodies import ShownCheck
 from conch.experience.queries.examples import Example, ExampleMark
 from conch_schemas import (
+    OF_TRAINING,
     ActionDecided,
     ActionTaken,
     AnswerRated,
@@ -84,6 +89,7 @@ FACTS: tuple[type[Event], ...] = (
     ForkScored,
     ReviewDecided,
     PersonForgotten,
+    *OF_TRAINING,
 )
 """The events that the store keeps; `apply` passes over any other."""
 
@@ -169,12 +175,38 @@ class ChartReader(Protocol):
         """
         ...
 
+    def totals(self, agent: str, since: int) -> Iterator[Sequence[tuple[int, float]]]:
+        """(cycle, total) of every experience of an agent from cycle `since` on, oldest first, in pages of at most
+        50,000 cycles: a million in about a second, each page of one moment."""
+        ...
+
+    def is_changed(self, agent: str, before: int, since: int) -> bool:
+        """Whether an experience of a cycle below `before` was recorded or revised after the change `since`, a number
+        of `SampleReader.changes`."""
+        ...
+
+    def removed_totals(self, agent: str) -> list[LifeBlock]:
+        """Sums over the removed experiences of an agent, by blocks of 100 cycles, oldest first."""
+        ...
+
+    def acted_at(self, agent: str, cycles: Sequence[int]) -> list[datetime | None]:
+        """For each of these cycles when the first recorded act from that cycle on was done, UTC; None: none was."""
+        ...
+
+    def goal_moves(self, agent: str, limit: int) -> tuple[int, list[GoalMove]]:
+        """(how many recorded acts moved a goal, the last `limit` of them, oldest first)."""
+        ...
+
     def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
         """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
         ...
 
     def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
         """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
+        ...
+
+    def adapters(self, agent: str, limit: int) -> list[AdapterAct]:
+        """The last `limit` experiences with the adapter that decided, oldest first."""
         ...
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
@@ -389,6 +421,19 @@ class ForkReader(Protocol):
         ...
 
 
+class TrainingReader(Protocol):
+    """Events of training (`conch_schemas.OF_TRAINING`), in the order of the stream. Retention leaves them."""
+
+    def walk(self, agent: str | None = None, *, progress: bool = True) -> Iterator[Event]:
+        """Every event of an agent's adapters, or of all agents' (None), read in pages. Without `progress` those that
+        say how far a round has come are left out: they are most of them."""
+        ...
+
+    def of_round(self, round: str) -> list[Event]:
+        """Every event of a round."""
+        ...
+
+
 class ReviewReader(Protocol):
     """Persons' decisions on rows of training data, in the order of the stream. Retention leaves them."""
 
@@ -445,6 +490,11 @@ class ExperienceReader(Protocol):
     @property
     def forks(self) -> ForkReader:
         """Candidates of forks."""
+        ...
+
+    @property
+    def training(self) -> TrainingReader:
+        """Events of training."""
         ...
 
     @property

@@ -75,7 +75,7 @@ def copy_store(source: OpenStore, target: OpenStore, tell: Callable[[int], None]
     Raises StoreError where a store cannot be used, the target has rows of its own, the source was written to since the
     half that is there, or the numbers of rows differ at the end.
     """
-    if not source.has_table("reviews"):
+    if not source.has_table("training"):
         raise StoreError(
             f"The experience store {source.db.name} was written by an older Conch: a run in its home brings it up to "
             "date, then import it."

@@ -53,16 +53,14 @@ def reviewed(
     corrections: Iterable[Row] = (),
 ) -> Iterator[Row | LeftOut]:
     """The answers of `rows_of` with each row that may not be used left out, its reason `not_reviewed` or `rejected`;
-    then the rows of `corrections` that may be used. A row that came before does not come twice."""
-    there = set[str]()
+    then the rows of `corrections` that may be used, which are read first. A row that came before does not come
+    twice."""
+    left = {row.row_id: row for row in corrections}
     for answer in answers:
         if isinstance(answer, LeftOut):
             yield answer
             continue
-        there.add(answer.row_id)
+        left.pop(answer.row_id, None)
         reason = policy.refusal(answer.row_id, decisions)
         yield answer if reason is None else LeftOut(reason, answer.action_ids)
-    for row in corrections:
-        if row.row_id not in there and policy.refusal(row.row_id, decisions) is None:
-            there.add(row.row_id)
-            yield row
+    yield from (row for row in left.values() if policy.refusal(row.row_id, decisions) is None)

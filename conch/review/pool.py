@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from conch.config import Masker
-from conch.data import Format, LeftOut, Row, Selection, rows_of
+from conch.data import Format, LeftOut, Row, Selection, Survey, rows_of
 from conch.errors import UsageError
 from conch.experience import ExperienceReader
 from conch.review.corrected import corrected_rows
@@ -125,15 +125,17 @@ def corrections_of(
     selection: Selection = WHOLE,
     *,
     redact: Redact = well_formed,
+    survey: Survey | None = None,
 ) -> Iterator[Row]:
     """The rows of this format that reviewers made as corrections of rows within the selection that are still as they
     were. `redact`: that of the export, also for corrections that were published under another one; of a correction
-    that it makes equal to the reply that it replaces there is no row. Raises StoreError."""
+    that it makes equal to the reply that it replaces there is no row. `survey`: that of the export, so that both read
+    the same acts beside a run; None: of the acts of now. Raises StoreError."""
     edits = {event.row: event.format for event in decisions if event.decision == "edited"}
     for source in REVIEWED_FORMATS:
         if source not in edits.values():
             continue
-        for row in _rows(store, source, redact, selection):
+        for row in _rows(store, source, redact, selection, survey):
             if row.row_id not in edits:
                 continue
             texts = (event.text for event in decisions.on(row.row_id) if event.decision == "edited")
@@ -144,8 +146,15 @@ def corrections_of(
                 yield from (one for one in made if one.format == format)
 
 
-def _rows(store: ExperienceReader, format: Format, redact: Redact, selection: Selection = WHOLE) -> Iterator[Row]:
-    return (one for one in rows_of(store, format, selection, redact=redact) if not isinstance(one, LeftOut))
+def _rows(
+    store: ExperienceReader,
+    format: Format,
+    redact: Redact,
+    selection: Selection = WHOLE,
+    survey: Survey | None = None,
+) -> Iterator[Row]:
+    answers = rows_of(store, format, selection, redact=redact, survey=survey)
+    return (one for one in answers if not isinstance(one, LeftOut))
 
 
 def _refuse_unreviewed(format: Format) -> None:

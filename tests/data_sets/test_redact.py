@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from conch.config import Masker
 from conch.data import redactor
+from conch.data.redact import is_plain, key_patterns, keys_in
 
 OWN = "hunter2-of-the-settings"
 GITHUB = "ghp_" + "a1B2" * 9
@@ -32,6 +36,39 @@ TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N
 def test_a_secret_is_removed(text: str, redacted: str) -> None:
     """A key of the settings or of a known service, a password in an address, an address or a number of a person."""
     assert redactor(Masker([OWN]))(text) == redacted
+
+
+PATTERNS = [one.pattern for one in key_patterns()]
+BESIDE = st.text(st.sampled_from("aZ09_-.:/=\"' \n+(@ſKé"), max_size=12)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
+@settings(max_examples=10)
+@given(data=st.data())
+def test_a_key_of_each_service_is_searched_for(pattern: re.Pattern[str], data: st.DataObject) -> None:
+    """Whatever a pattern of detect-secrets matches has what the pattern is said to need: no key passes as plain."""
+    of_ascii = re.compile(pattern.pattern, pattern.flags & ~re.UNICODE | re.ASCII)
+    key = data.draw(st.from_regex(of_ascii) | st.from_regex(pattern))
+    text = data.draw(BESIDE) + key + data.draw(BESIDE)
+
+    for line in text.split("\n"):
+        found = {one for one in PATTERNS if one.search(line)}
+        assert found <= set(keys_in(line))
+        assert not (found and is_plain(text))
+
+
+@given(st.text(st.sampled_from("0189.@ ().+:-ab\n٣"), max_size=40))
+@example("at 10.20.30.4")
+@example("1 (2) 3.4+5:6-7")
+def test_personal_data_is_searched_for(text: str) -> None:
+    """A text passes as plain only where none of its lines may hold an address or a number of a person."""
+    assert not (is_plain(text) and re.search(r"@|(?:\d[ ().+:-]{0,2}){7}|\d\.\d+\.\d+\.", text))
+
+
+def test_most_texts_of_an_agent_pass_as_plain() -> None:
+    """A call, a thought with a few numbers and a measure cost no pattern: the export stays fast."""
+    for text in ('TOOL: filesystem(operation="read", path="notes/kelp-reed.md")', "curiosity 0.31, 12 of 40 read..."):
+        assert is_plain(text)
 
 
 @pytest.mark.parametrize(

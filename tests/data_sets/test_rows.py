@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import pytest
 
 from conch.actions import parse
 from conch.data import FORMATS, Format, LeftOut, Row, Selection, rows_of
+from conch.data.row import read_row
 from conch.data.survey import survey_of
-from conch.errors import UsageError
+from conch.errors import CheckError, UsageError
 from conch.experience import ExampleMark, SqliteStore
 from conch.testing import make_reward_assigned
 from conch_schemas import ActionTaken, Cut, ForkScored, Outcome, Part, Score, WeightsSet
@@ -86,6 +88,46 @@ def test_bounds_of_agent_policy_and_time_are_counted(store: SqliteStore, put: Pu
     assert len(rows) == 1
     assert left["another agent"] + left["another policy"] == 2
     assert (left["before the time asked for"], left["after the time asked for"]) == (1, 1)
+
+
+def test_a_row_of_kto_is_the_same_until_its_label_changes(store: SqliteStore, put: Put) -> None:
+    """A new act of the state moves the margin: what was decided of the row holds. Another label is another row. A row
+    of a version that took the margin into the hash is read under the hash that it has."""
+    good = put(1, total=0.6)
+    put(2, total=0.0)
+
+    def row() -> Row:
+        return next(one for one in answers(store, "kto", near=1.0)[0] if one.action_ids == (good.action_id,))
+
+    first = row()
+    put(3, total=0.1)
+    second = row()
+    put(4, total=1.0)
+    put(5, total=1.0)
+    put(6, total=1.0)
+    third = row()
+
+    assert second.margin != first.margin
+    assert second.row_id == first.row_id
+    assert third.columns["label"] is False
+    assert third.row_id != first.row_id
+    before = hashlib.sha256(b"kto\n" + first.content).hexdigest()
+    assert read_row("kto", first.document() | {"row_id": before}).row_id == before
+    with pytest.raises(CheckError, match="was edited"):
+        read_row("kto", first.document() | {"reward": 0.7})
+
+
+def test_a_second_reading_ends_where_the_first_did(store: SqliteStore, put: Put) -> None:
+    """With the survey of the first one, acts that come in between change no row of the second."""
+    put(1, total=0.6)
+    put(2, total=0.0)
+    survey = survey_of(store.examples.marks(), 0.1)
+    first = list(rows_of(store, "kto", survey=survey))
+
+    put(3, total=0.9)
+
+    assert list(rows_of(store, "kto", survey=survey)) == first
+    assert list(rows_of(store, "kto")) != first
 
 
 def test_the_label_of_kto_is_the_advantage_over_the_state(store: SqliteStore, put: Put) -> None:

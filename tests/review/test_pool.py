@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.data import Format, LeftOut, Row, rows_of
+from conch.data import Format, LeftOut, Row, Survey, rows_of, survey_of
 from conch.errors import UsageError
 from conch.experience import MemoryStore
 from conch.review import (
@@ -128,6 +128,19 @@ def test_a_correction_is_redacted_as_the_export_is(store: MemoryStore, decided: 
     )
 
     assert list(found) == [corrected_rows(row, "REFLECT: *")[0]]
+
+
+def test_corrections_are_of_the_acts_that_the_export_reads(store: MemoryStore, decided: Decide) -> None:
+    """Beside a run acts come while the export reads: a correction of one that its survey lacks is for the next time."""
+    rows = rows_in(store, "kto")
+    edits = ReviewDecisions(decided(row.row_id, "ada", "edited", text="REFLECT: it", format="kto") for row in rows)
+    marks = list(store.examples.marks())
+
+    def corrected(survey: Survey) -> list[Row]:
+        return list(corrections_of(store, "kto", edits, survey=survey))
+
+    assert len(corrected(survey_of(marks, 0.1))) == len(rows)
+    assert 0 < len(corrected(survey_of(marks[:8], 0.1))) < len(rows)
 
 
 def test_a_decision_is_held_against_the_scores_of_its_acts(store: MemoryStore, decided: Decide) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from conch_schemas import Action
 from conch_schemas.action import ActionKind
 
-_skill: Final[Callable[[Any], str]] = cast("Any", Action.skill).fget
+skill_of: Final[Callable[[Any], str]] = cast("Any", Action.skill).fget
 """Of whatever has the fields of an action: making one would take ten times as long."""
 
 
@@ -72,7 +72,7 @@ class ShownAction:
     @property
     def skill(self) -> str:
         """As an `Action` says it."""
-        return _skill(self)
+        return skill_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,26 @@ class _Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class _Typed:
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    adapter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Adapted:
+    decoding: _Decoded | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _AdaptedRow:
+    data: _Adapted
+
+
+@dataclass(frozen=True, slots=True)
 class ShownCost:
     """What an act cost."""
 
@@ -167,6 +187,8 @@ _needs: Final = msgspec.json.Decoder(_NeedsRow).decode
 _checks: Final = msgspec.json.Decoder(_ChecksRow).decode
 _doing: Final = msgspec.json.Decoder(_DoingRow).decode
 _policy: Final = msgspec.json.Decoder(_Policy).decode
+_typed: Final = msgspec.json.Decoder(_Typed).decode
+_adapted: Final = msgspec.json.Decoder(_AdaptedRow).decode
 _spent: Final = msgspec.json.Decoder(_SpentRow).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
@@ -202,3 +224,14 @@ def stored_cost(body: bytes) -> tuple[ShownCost | None, int]:
 def stored_policy(body: bytes) -> str | None:
     """Of any fact: the digest of the policy that acted."""
     return _policy(body).policy
+
+
+def stored_adapter(body: bytes) -> str | None:
+    """Of an act: the digest of the adapter that decided; None: the model alone, or none is known."""
+    decoding = _adapted(body).data.decoding
+    return None if decoding is None else decoding.adapter
+
+
+def stored_type(body: bytes) -> str:
+    """Of any fact: its type, `conch.v1.action.taken`."""
+    return _typed(body).type

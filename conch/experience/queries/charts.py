@@ -3,32 +3,71 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import fsum
 from typing import Any, Final
 
-from conch.experience.models import ComponentStats, CostSummary, CycleCounts, ExperiencePoint, ExperienceSummary
+from conch.experience.models import (
+    AdapterAct,
+    ComponentStats,
+    CostSummary,
+    CycleCounts,
+    ExperiencePoint,
+    ExperienceSummary,
+    GoalMove,
+    LifeBlock,
+)
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import (
     ShownCheck,
     ShownScore,
+    stored_adapter,
     stored_checks,
     stored_cost,
     stored_needs,
     stored_policy,
     stored_verdict,
 )
-from conch.experience.queries.retention import RemovedComponent, removed_components, removed_outcomes, removed_sums
+from conch.experience.queries.retention import (
+    BLOCK,
+    RemovedComponent,
+    removed_components,
+    removed_outcomes,
+    removed_sums,
+)
 from conch_schemas import NeedsChanged, WeightsSet
 
 _POINTS: Final = """
     SELECT e.cycle, e.seq, e.acted, e.outcome, e.kind, e.tool, e.skill, e.valid, e.total, e.coverage, e.complete,
     e.revision, unpacked(e.verdict), (SELECT unpacked(body) FROM needs n WHERE n.act = e.act ORDER BY n.seq LIMIT 1)
     FROM experiences e WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
+_PAGE: Final = 50_000
+"""Cycles of a page of totals."""
+# Both read the index by cycle alone, not the rows.
+_TOTALS: Final = "SELECT cycle, total FROM experiences WHERE agent = ? AND cycle >= ? AND cycle < ? ORDER BY cycle, seq"
+_NEXT: Final = "SELECT cycle FROM experiences WHERE agent = ? AND cycle >= ? ORDER BY cycle LIMIT 1"
+# The index is named, as the planner prefers the order of another one to the few rows of this. SQLite enters it at the
+# bound that is named first: at 0 it would read every row.
+_CHANGED: Final = """
+    SELECT 1 FROM experiences INDEXED BY experiences_by_change
+    WHERE changed > ? AND changed > 0 AND agent = ? AND cycle < ? LIMIT 1"""
+_REMOVED: Final = "SELECT block, acts, total, low, high FROM removed_totals WHERE agent = ? ORDER BY block"
+_ACTED_AT: Final = "SELECT acted FROM experiences WHERE agent = ? AND cycle >= ? ORDER BY cycle, seq LIMIT 1"
+# SQLite keeps the order of a CROSS JOIN: first the few scores of their own index.
+_MOVES: Final = """
+    SELECT e.cycle, max(CASE WHEN s.value >= s.high THEN 1 ELSE 0 END), max(s.explanation)
+    FROM scores s CROSS JOIN experiences e WHERE e.act = s.act
+    AND s.component = 'goal' AND s.value > 0 AND e.agent = ? GROUP BY e.cycle, e.act ORDER BY e.cycle DESC LIMIT ?"""
+_MOVED: Final = """
+    SELECT count(DISTINCT s.act) FROM scores s CROSS JOIN experiences e WHERE e.act = s.act
+    AND s.component = 'goal' AND s.value > 0 AND e.agent = ?"""
 _CHECKS: Final = "SELECT cycle, unpacked(body) FROM acts WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
 _ACTED: Final = """
     SELECT e.cycle, unpacked(a.body), e.total FROM experiences e JOIN acts a ON a.act = e.act
+    WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
+_ADAPTED: Final = """
+    SELECT e.cycle, e.acted, unpacked(a.body), e.total FROM experiences e JOIN acts a ON a.act = e.act
     WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _TALLY: Final = """
     SELECT outcome, kind, tool, skill, need, count(*) FROM (
@@ -57,6 +96,31 @@ class SqlCharts:
         with self._file.intact():
             return [_point(row) for row in reversed(rows)]
 
+    def totals(self, agent: str, since: int) -> Iterator[Sequence[tuple[int, float]]]:
+        while (found := self._file.row(_NEXT, agent, in_64_bits(since))) is not None:
+            first = int(found[0])
+            since = first + _PAGE
+            yield self._file.rows(_TOTALS, agent, first, in_64_bits(since))
+
+    def is_changed(self, agent: str, before: int, since: int) -> bool:
+        if self._file.changes() == 0:  # a file of an older schema, which has no such index
+            return False
+        return self._file.row(_CHANGED, since, agent, in_64_bits(before)) is not None
+
+    def removed_totals(self, agent: str) -> list[LifeBlock]:
+        return [LifeBlock(block * BLOCK, *sums) for block, *sums in self._file.rows(_REMOVED, agent)]
+
+    def acted_at(self, agent: str, cycles: Sequence[int]) -> list[datetime | None]:
+        with self._file.snapshot():
+            rows = [self._file.row(_ACTED_AT, agent, in_64_bits(cycle)) for cycle in cycles]
+        return [None if row is None else datetime.fromtimestamp(row[0], UTC) for row in rows]
+
+    def goal_moves(self, agent: str, limit: int) -> tuple[int, list[GoalMove]]:
+        with self._file.snapshot():
+            count = self._file.row(_MOVED, agent)[0]
+            rows = self._file.rows(_MOVES, agent, limit)
+        return count, [GoalMove(cycle, bool(reached), why) for cycle, reached, why in reversed(rows)]
+
     def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
         rows = self._file.rows(_CHECKS, agent, limit)
         with self._file.intact():
@@ -66,6 +130,11 @@ class SqlCharts:
         rows = self._file.rows(_ACTED, agent, limit)
         with self._file.intact():
             return [(cycle, stored_policy(body), total) for cycle, body, total in reversed(rows)]
+
+    def adapters(self, agent: str, limit: int) -> list[AdapterAct]:
+        rows = self._file.rows(_ADAPTED, agent, limit)
+        with self._file.intact():
+            return [AdapterAct(cycle, at, stored_adapter(body), total) for cycle, at, body, total in reversed(rows)]
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
         return [CycleCounts(*row) for row in self._file.rows(_TALLY, agent, last)]

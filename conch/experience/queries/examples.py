@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from conch.experience.opened import OpenStore
-from conch.experience.queries.bodies import ShownAction
+from conch.experience.queries.bodies import skill_of
 
 
 class ExampleDecoding(msgspec.Struct, frozen=True, gc=False):
@@ -19,6 +19,20 @@ class ExampleDecoding(msgspec.Struct, frozen=True, gc=False):
     constraint: str = "free"
     propensity: float | None = None
     engine: str = ""
+
+
+class ExampleAction(msgspec.Struct, frozen=True, gc=False):
+    """An action as it was parsed, without its words."""
+
+    kind: str
+    valid: bool
+    tool: str | None = None
+    args: dict[str, object] = {}
+
+    @property
+    def skill(self) -> str:
+        """As an `Action` says it."""
+        return skill_of(self)
 
 
 class ExampleOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -57,7 +71,7 @@ class ExampleMessage(msgspec.Struct, frozen=True, gc=False):
 class ExampleData(msgspec.Struct, frozen=True):
     """What of `ActionTaken` training goes by."""
 
-    action: ShownAction
+    action: ExampleAction
     raw: str
     raw_length: int
     outcome: ExampleOutcome

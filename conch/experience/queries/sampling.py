@@ -14,8 +14,9 @@ from conch_schemas import ExperienceRecorded
 _COLUMNS: Final = "SELECT act, seq, agent, cycle, outcome, tool, skill, need, total FROM experiences"
 _NEWEST_OF_ONE: Final = f"{_COLUMNS} WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 _NEWEST_OF_ALL: Final = f"{_COLUMNS} ORDER BY seq DESC LIMIT ?"
-# The index is named, as the planner prefers the order of another one to the few rows of this.
-_SINCE: Final = f"{_COLUMNS} INDEXED BY experiences_by_change WHERE changed > 0 AND changed > ?"
+# The index is named, as the planner prefers the order of another one to the few rows of this. SQLite enters it
+# at the bound that is named first: at 0 it would read every row.
+_SINCE: Final = f"{_COLUMNS} INDEXED BY experiences_by_change WHERE changed > ? AND changed > 0"
 _REMOVED: Final = "SELECT agent, sum(acts), max(last_cycle) FROM removals GROUP BY agent"
 
 

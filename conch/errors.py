@@ -11,6 +11,8 @@
     │   ├── FencedError       exit 1   another copy of this consumer has written since
     │   └── AgentsBusyError   exit 1   another run has an agent of this one
     ├── ModelError            exit 3   the mind's endpoint
+    │   └── AdapterError      exit 3   the endpoint did not reply under an adapter
+    ├── ServingError          exit 3   an engine does not serve an adapter
     ├── JudgeError            exit 1   a judge gave no score
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
@@ -18,6 +20,8 @@
     │   ├── NoStoreError               no agent has acted yet
     │   └── StoreAwayError             its server does not answer
     ├── SampleError           exit 1   no experience may be drawn now
+    ├── TrainingError         exit 1   no adapter can be trained, judged or moved now
+    │   └── TrainerBusyError           another trainer has the lineage
     └── CheckError            exit 4   a check did not hold
 
 The message is one sentence: what is wrong, where, and what to do. Facts are attributes.
@@ -103,6 +107,25 @@ class ModelError(ConchError):
         self.status = status
 
 
+class AdapterError(ModelError):
+    """The mind's endpoint did not reply under the adapter that it was asked for: it does not know it, or it named
+    another model. The endpoint itself may well be in order."""
+
+
+class ServingError(ConchError):
+    """An engine did not load an adapter, or does not serve it.
+
+    `passing`: a later attempt may succeed without a change. `status`: HTTP status of its answer, or None.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, passing: bool = False, status: int | None = None) -> None:
+        super().__init__(message)
+        self.passing = passing
+        self.status = status
+
+
 class JudgeError(ConchError):
     """A judge gave no score.
 
@@ -140,6 +163,14 @@ class NoStoreError(StoreError):
 
 class SampleError(ConchError):
     """No experience may be drawn now: there is none, or the limit of samples is reached."""
+
+
+class TrainingError(ConchError):
+    """No adapter can be trained, judged or moved now."""
+
+
+class TrainerBusyError(TrainingError):
+    """Another trainer has the lineage of this agent."""
 
 
 class StoreAwayError(StoreError):

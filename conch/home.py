@@ -57,6 +57,21 @@ class Home:
         return self.path / "keys"
 
     @property
+    def adapters(self) -> Path:
+        """Trained adapters, a directory for each digest."""
+        return self.path / "adapters"
+
+    @property
+    def generations(self) -> Path:
+        """Frozen parameters of embedded minds, a file for each digest."""
+        return self.path / "generations"
+
+    @property
+    def training(self) -> Path:
+        """Rounds of training, a directory for each."""
+        return self.path / "training"
+
+    @property
     def endpoints(self) -> Path:
         """Which constraint on decoding the mind's endpoints take, one file for each endpoint and model."""
         return self.path / "endpoints"

@@ -8,6 +8,8 @@
 | `agent/<agent>` | `MemoryRecord` | the process that hosts the agent |
 | `worker/<worker>` | `WorkerRecord` | each process that runs consumers, every second |
 | `run/<run>` | `RunRecord` | each run on a server that is not its own, every second |
+| `policy/active/<agent>` | `PolicyRecord` | the trainer, `conch train promote` and `rollback`, the dashboard |
+| `policy/trainer/<agent>` | `LeaseRecord` | the trainer of the agent's lineage: the consumer, or `conch train run` |
 | `letter/<id>` | `LetterRecord` | `conch dlq retry` and `conch dlq drop`, and the dashboard |
 | `trimmed` | `TrimRecord` | retention, before it trims the stream |
 | `erased` | `EraseRecord` | `conch forget`, before it erases events of the stream |
@@ -36,6 +38,8 @@ ERASED = "erased"
 """Key of the sequences that were erased at a person's request: holes at them are no damage."""
 STORE_OWNER = "home"
 """Key that says whose store joins the stream: the UUID of that home's agent."""
+TRAINER = "trainer"
+"""The consumer that trains, and moves the pointers of adapters."""
 CLEARED = b""
 """The value of a key that was reset or given up."""
 PARTITIONS = 16
@@ -43,6 +47,8 @@ PARTITIONS = 16
 
 _POSITION, _STATE, _BEFORE, _MEMORY, _WORKER, _LETTER = "position", "state", "before", "agent", "worker", "letter"
 _RUN = "run"
+_POLICY = "policy/active"
+_LEASE = "policy/trainer"
 _WITH_POSITION = (_POSITION, _STATE, _MEMORY)
 """Kinds of keys whose values name a position in the stream."""
 _OF_CONSUMER = (_POSITION, _STATE, _BEFORE)
@@ -192,6 +198,57 @@ class EraseRecord(_BucketRecord):
     """(first, last) of each run of sequences, in order."""
 
 
+class TrialRecord(_BucketRecord):
+    """A candidate on trial beside the adapter that acts."""
+
+    adapter: str
+    """Digest."""
+    generation: int
+    """The one that it would become."""
+    round: str | None = None
+    stage: Literal["shadow", "canary"]
+    begun: _Seq
+    """The first cycle of the stage."""
+    block: Annotated[int, Field(ge=1)] = 1
+    """Cycles in a row that one of the two gets."""
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+    """Of the blocks, that the candidate acts in as a canary."""
+    evidence: str = ""
+    """Id of the event that allowed the trial; empty: not recorded."""
+
+
+class PolicyRecord(_BucketRecord):
+    """Which adapter of an agent acts: the pointer of its lineage. Agents read it at the beginning of each cycle."""
+
+    agentuid: str = ""
+    move: _Seq = 0
+    """Number of moves of the pointer; trials do not count."""
+    adapter: str | None = None
+    """Digest of the one that acts; None: the base alone."""
+    generation: _Seq = 0
+    previous: str | None = None
+    """What acted before the last move; it stays loaded."""
+    previous_generation: _Seq = 0
+    trial: TrialRecord | None = None
+    by: str = ""
+    """What made the last move: `trial`, `person`, or the trigger of a rollback."""
+    why: str = ""
+    """Of the last move."""
+    evidence: str = ""
+    """Id of the event that allowed it."""
+
+
+class LeaseRecord(_BucketRecord):
+    """The heartbeat of a lineage's trainer. Another value each time: a reader watches the revision."""
+
+    host: str
+    pid: int
+    owner: str
+    """Drawn for each trainer."""
+    beat: str
+    """Drawn for each heartbeat."""
+
+
 class LetterRecord(RootModel[Literal["retried", "dropped"]]):
     """What became of a dead letter."""
 
@@ -230,6 +287,16 @@ def worker_key(worker: str) -> str:
 def run_key(run: str) -> str:
     """Key of a run's heartbeat."""
     return f"{_RUN}/{run}"
+
+
+def policy_key(agent: str) -> str:
+    """Key of the pointer of an agent's adapters."""
+    return f"{_POLICY}/{agent}"
+
+
+def lease_key(agent: str) -> str:
+    """Key of the heartbeat of the trainer of an agent's lineage."""
+    return f"{_LEASE}/{agent}"
 
 
 def letter_key(letter: str) -> str:
@@ -278,12 +345,14 @@ def keys_of(consumer: str, keys: Iterable[str], *, letters: bool) -> list[str]:
 
 def patterns_of(consumer: str) -> list[str]:
     """Patterns of the keys that a worker of `consumer` writes."""
-    return [worker_key("*"), position_key(consumer), *(f"{kind}/{consumer}/>" for kind in _OF_CONSUMER)]
+    own = [worker_key("*"), position_key(consumer), *(f"{kind}/{consumer}/>" for kind in _OF_CONSUMER)]
+    return [*own, f"{_POLICY}/>", f"{_LEASE}/>"] if consumer == TRAINER else own
 
 
 def patterns_of_commands() -> list[str]:
-    """Patterns of the keys that the command line writes: dead letters settled, consumers reset."""
-    return [f"{kind}/>" for kind in (_LETTER, *_OF_CONSUMER)]
+    """Patterns of the keys that the command line writes: dead letters settled, consumers reset, adapters promoted and
+    rolled back."""
+    return [f"{kind}/>" for kind in (_LETTER, _POLICY, *_OF_CONSUMER)]
 
 
 def names_position(key: str) -> bool:

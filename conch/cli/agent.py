@@ -24,7 +24,9 @@ def run(
     workspace: Annotated[Path | None, Parameter(help="Directory that holds the agents' workspaces.")] = None,
     cycles: Annotated[int | None, Parameter(help="End after so many more cycles, all recorded.")] = None,
     interval: Annotated[float | None, Parameter(help="Seconds from one cycle to the next.")] = None,
-    mind: Annotated[str | None, Parameter(help="reflex, openai, local, scripted, or a package's.")] = None,
+    mind: Annotated[
+        str | None, Parameter(help="reflex, openai, local, transformers, scripted, or a package's.")
+    ] = None,
     script: Annotated[Path | None, Parameter(help="File of replies for the scripted mind.")] = None,
     seed: Annotated[int | None, Parameter(help="Seed of everything that is drawn.")] = None,
     rules: Annotated[

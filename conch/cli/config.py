@@ -26,8 +26,7 @@ def show(*, common: CommonOptions = COMMON) -> None:
         return
     shown = [(dotted(path), json.dumps(value, ensure_ascii=False)) for path, value in leaves(found.settings)]
     for key, value in shown:
-        waits = "; it waits: there is no trainer yet" if key in found.waiting else ""
-        say(f"{key}: {value}  # {found.origins[key]}{waits}")
+        say(f"{key}: {value}  # {found.origins[key]}")
 
 
 @app.command

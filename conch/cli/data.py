@@ -13,7 +13,7 @@ from cyclopts.validators import Number
 from conch.cli.common import CommonOptions, emit, open_store, say, table
 from conch.cli.options import COMMON
 from conch.data import Format
-from conch.errors import NoStoreError
+from conch.errors import CheckError, NoStoreError
 
 if TYPE_CHECKING:
     from conch.data import Manifest
@@ -54,7 +54,7 @@ def export(
 ) -> None:
     """Write the experiences as a data set: a directory with train and eval, and a manifest."""
     from conch.config import Masker
-    from conch.data import Selection, redactor, rows_of, write_snapshot
+    from conch.data import Selection, redactor, rows_of, survey_of, write_snapshot
     from conch.review import REVIEWED_FORMATS, ReviewDecisions, ReviewPolicy, corrections_of, reviewed
 
     home, settings = common.existing(), common.settings()
@@ -64,10 +64,11 @@ def export(
     store = _store(common)
     try:
         redact, asked = redactor(Masker.of(settings)), ReviewPolicy.of(review)
-        answers = rows_of(store, format, selection, redact=redact, synthetic=synthetic)
+        survey = survey_of(store.examples.marks(), selection.eval_share)
+        answers = rows_of(store, format, selection, redact=redact, synthetic=synthetic, survey=survey)
         if format in REVIEWED_FORMATS:
             decisions = ReviewDecisions(store.reviews.walk())
-            corrections = corrections_of(store, format, decisions, selection, redact=redact)
+            corrections = corrections_of(store, format, decisions, selection, redact=redact, survey=survey)
             answers = reviewed(answers, decisions, asked, corrections)
         place, manifest = write_snapshot(
             answers, out or home.path / "data", format, selection, name=snapshot, jsonl=jsonl
@@ -81,8 +82,19 @@ def export(
 
 
 @app.command
-def stats(snapshot: str | None = None, /, *, out: Out = None, common: CommonOptions = COMMON) -> None:
+def stats(
+    snapshot: str | None = None,
+    /,
+    *,
+    out: Out = None,
+    whole: Annotated[
+        bool, Parameter(name="--all", negative="", help=f"All keys of a figure, not the first {SHOWN}.")
+    ] = False,
+    common: CommonOptions = COMMON,
+) -> None:
     """What a snapshot holds, with its files checked against their digests; without a name, all snapshots.
+
+    A directory whose manifest is no data set's, or was edited, is named and passed over.
 
     Parameters
     ----------
@@ -94,12 +106,19 @@ def stats(snapshot: str | None = None, /, *, out: Out = None, common: CommonOpti
 
     folder = out or common.existing().path / "data"
     if snapshot is None:
-        found = [_shown(path, read_manifest(path)) for path in snapshots_in(folder)]
+        found, unread = [], []
+        for path in snapshots_in(folder):
+            try:
+                found.append(_shown(path, read_manifest(path)))
+            except CheckError as error:
+                unread.append(str(error))
         if common.json:
-            emit(DataSnapshots(snapshots=tuple(found)))
+            emit(DataSnapshots(snapshots=tuple(found), unread=tuple(unread)))
             return
         rows = [(one.name, one.manifest.format, one.manifest.rows_in, one.manifest.rows_seen) for one in found]
         table(("snapshot", "format", "rows", "seen"), rows)
+        for sentence in unread:
+            say(sentence)
         return
     manifest = read_manifest(folder / snapshot)
     verify_files(folder / snapshot, manifest)
@@ -110,8 +129,9 @@ def stats(snapshot: str | None = None, /, *, out: Out = None, common: CommonOpti
     for name in BARS:
         counts: Mapping[str, int] = getattr(manifest.figures, name)
         if counts:
-            most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]
-            say(f"{name.replace('_', ' ')}: " + ", ".join(f"{key} {count}" for key, count in most))
+            most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: None if whole else SHOWN]
+            more = f" and {len(counts) - len(most)} more (--all)" if len(most) < len(counts) else ""
+            say(f"{name.replace('_', ' ')}: " + ", ".join(f"{key} {count}" for key, count in most) + more)
     if manifest.figures.longer_by is not None:
         say(f"chosen replies are {manifest.figures.longer_by:+.0f} characters longer than rejected ones")
 

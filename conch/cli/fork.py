@@ -24,7 +24,8 @@ OUTPUT_WIDTH = 200
 """Characters of a candidate's output or error that are printed; `--json` has all that was kept."""
 
 MindKind = Annotated[
-    str | None, Parameter(name="--mind", help="Kind of mind: reflex, openai, local, scripted, or a package's.")
+    str | None,
+    Parameter(name="--mind", help="Kind of mind: reflex, openai, local, transformers, scripted, or a package's."),
 ]
 Model = Annotated[str | None, Parameter(name="--model", help="Name of its model.")]
 Script = Annotated[str | None, Parameter(name="--script", help="File of replies of the mind scripted, one a line.")]

@@ -46,6 +46,8 @@ COMMANDS = {
     "bus": ("conch.cli.bus:app", "The bus: info, tail, bench, snapshot, restore, permissions."),
     "model": ("conch.cli.model:app", "Models of the local mind: list, install, remove, test."),
     "metrics": ("conch.cli.metrics:app", "Metrics: rules, dashboards, serve."),
+    "train": ("conch.cli.train:app", "Adapters of the mind: run, list, show, diff, prove, promote, rollback, stop."),
+    "demo": ("conch.cli.demo:app", "Demonstrations: learn."),
     "data": ("conch.cli.data:app", "Data sets for training: export, import, stats, why, prune."),
     "values": ("conch.cli.values:app", "Values and guardrails: show, new, sign."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),

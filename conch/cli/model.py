@@ -176,12 +176,12 @@ def _question(cycle: int, max_tokens: int) -> Prompt:
 async def _tested(settings: Settings, file: Path) -> ModelTest:
     import psutil
 
-    from conch.engine import minded, running_engine
+    from conch.engine import ENGINE_MODULE, minded, running_engine
     from conch.minds import MindFactory, valid_share
 
     prompts = [_question(number, REPLY_TOKENS) for number in range(2)]
     with _place() as place:
-        async with running_engine(settings, place, file) as engine:
+        async with running_engine(settings, place, file, module=ENGINE_MODULE) as engine:
             async with MindFactory(minded(settings, file, engine.address).mind.alone()) as minds:
                 mind = minds.make(seed=0, memory=place)
                 first = await mind.complete(prompts[0])

@@ -13,7 +13,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.text import safe_text
-from conch.views import costs_words, signed, waiting_words
+from conch.views import costs_words, lineage_words, signed, waiting_words
 
 if TYPE_CHECKING:
     from conch.config import Settings
@@ -88,6 +88,8 @@ def screen(found: Status) -> Iterator[str]:
     if agent is not None and agent.budget:
         yield "budget       " + "  ".join(f"{one.budget} {one.used:,.6g} of {one.limit:,.6g}" for one in agent.budget)
     yield from _goals(agent.goals if agent is not None else ())
+    if found.lineage is not None:
+        yield f"lineage      {safe_text(lineage_words(found.lineage), one_line=True)}"
     yield from _stream(found)
     yield from _kept(found)
     if found.ui:

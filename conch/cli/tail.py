@@ -24,6 +24,13 @@ from conch_schemas import (
     EVENTS,
     ActionDecided,
     ActionTaken,
+    AdapterGated,
+    AdapterProbed,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
+    AdapterShadowed,
+    AdapterTried,
     AlarmRaised,
     AnswerRated,
     BudgetReached,
@@ -47,6 +54,10 @@ from conch_schemas import (
     SenseMeasured,
     TaskProgressed,
     ThoughtFormed,
+    TrainingFailed,
+    TrainingFinished,
+    TrainingProgressed,
+    TrainingStarted,
     type_filter,
 )
 
@@ -167,6 +178,17 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     TaskProgressed: lambda event: f"{event.episode} {event.phase or ''} {_rate(event.test_pass_rate)}",
     MemoryConsolidated: lambda event: f"{len(event.merged)} merged, {len(event.contradictions)} contradictions",
     ForkScored: lambda event: f"seed {event.seed}: {action_words(event.action)}: {signed(event.total)}",
+    TrainingStarted: lambda event: f"{event.method} on {event.rows} rows for generation {event.generation}",
+    TrainingProgressed: lambda event: f"step {event.step} of {event.steps}  loss {_figure(event.loss)}",
+    TrainingFinished: lambda event: f"adapter {event.adapter[:12]} in {event.seconds:.0f} s",
+    TrainingFailed: lambda event: event.why,
+    AdapterGated: lambda event: f"{event.adapter[:12]} {event.verdict}: {event.pairs} pairs",
+    AdapterTried: lambda event: f"{event.adapter[:12]} {event.stage} {event.verdict or 'begins'} {event.why}",
+    AdapterRefused: lambda event: f"{event.adapter[:12]} by the {event.at}: {event.why}",
+    AdapterPromoted: lambda event: f"{event.adapter[:12]} is generation {event.generation}: {event.why}",
+    AdapterRolledBack: lambda event: f"{event.adapter[:12]} to {(event.to or 'the base')[:12]}: {event.why}",
+    AdapterProbed: lambda event: f"{event.served_as} {'proven' if event.proven else event.why}",
+    AdapterShadowed: lambda event: f"{event.adapter[:12]} would have done {event.action.skill}",
     AlarmRaised: lambda event: event.what,
     BudgetReserved: lambda event: f"{event.purpose}: {event.tokens} tokens",
     BudgetReached: lambda event: event.why,
@@ -178,6 +200,10 @@ def _value(score: Any) -> str:
     if score is None:
         return "-"
     return score.status if score.value is None else signed(score.value)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _rate(rate: float | None) -> str:

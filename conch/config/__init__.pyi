@@ -23,7 +23,7 @@ from .model import LEAST_WINDOW as LEAST_WINDOW
 from .model import MIND_GROUP as MIND_GROUP
 from .model import MINDS as MINDS
 from .model import PROGRESS_WEIGHT as PROGRESS_WEIGHT
-from .model import WAITING_KEYS as WAITING_KEYS
+from .model import SERVED as SERVED
 from .model import WATCHED_COMPONENTS as WATCHED_COMPONENTS
 from .model import AlertSettings as AlertSettings
 from .model import AutonomyDriveWeights as AutonomyDriveWeights

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.config import MindSettings, OneMindSettings, Settings
+from conch.config import SERVED, MindSettings, OneMindSettings, Settings
 from conch.home import Home
 from conch.minds import Mind, MindFactory
 
@@ -27,9 +27,11 @@ _POLICY = frozenset(
 class ForkMinds:
     """Makes a mind for each seed. Of the reflex mind each starts with a copy of what the agent's own has learnt."""
 
-    def __init__(self, settings: Settings, make: Callable[[int], Mind]) -> None:
+    def __init__(self, settings: Settings, make: Callable[[int], Mind], asked: OneMindSettings | None = None) -> None:
         self.settings = settings
         """Those of the run, with the mind that decides as the only one."""
+        self.asked = asked or settings.mind.deciding
+        """Its settings, with the address at which its model is served."""
         self._make = make
 
     def of(self, seed: int) -> Mind:
@@ -53,11 +55,11 @@ async def fork_minds(settings: Settings, home: Home, agent: str) -> AsyncIterato
     digested = settings
     async with AsyncExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conch-fork-")))
-        if settings.mind.kind == "local":
-            from conch.engine import checked, minded, running_engine
+        if settings.mind.kind in SERVED:
+            from conch.engine import checked_model, minded, running_engine
 
             (place / "logs").mkdir()
-            model = checked(settings.mind.model)
+            model = checked_model(settings.mind)
             engine = await stack.enter_async_context(running_engine(settings, place, model))
             settings = minded(settings, model, engine.address)
         endpoints = place / "endpoints"
@@ -74,7 +76,7 @@ async def fork_minds(settings: Settings, home: Home, agent: str) -> AsyncIterato
                 shutil.copyfile(learnt, memory)
             return factory.make(seed=seed, memory=memory, decided=seed)
 
-        yield ForkMinds(digested, make)
+        yield ForkMinds(digested, make, settings.mind.deciding)
 
 
 def only_deciding(settings: MindSettings) -> MindSettings:

@@ -20,10 +20,11 @@ from conch.forks.execute import CandidateRunner, Tried, recorded_registry
 from conch.forks.minds import ForkMinds
 from conch.forks.recorded import RecordedCycle
 from conch.forks.score import VERSION, ForkTotal, score_candidate, weights_of
-from conch.minds import MaskedMind, Prompt, ScriptEnded
+from conch.minds import AskedAdapter, MaskedMind, Prompt, ScriptEnded
 from conch.rewards import VERSION as RULES
 from conch.tasks import uninterrupted
 from conch.text import cut
+from conch.training import served_name
 from conch.values import Values
 from conch_schemas import Cost, ForkScored, consequence_id
 
@@ -35,6 +36,8 @@ class ForkRequest:
     recorded: RecordedCycle
     seeds: tuple[int, ...]
     """One for each candidate."""
+    adapter: str | None = None
+    """Digest of the adapter under which the minds are asked; None: as they are."""
 
 
 class Fork:
@@ -47,6 +50,7 @@ class Fork:
 
     def __init__(self, request: ForkRequest, minds: ForkMinds, settings: Settings, values: Values) -> None:
         self._recorded, self._seeds, self._minds = request.recorded, request.seeds, minds
+        self._adapter = None if request.adapter is None else AskedAdapter(request.adapter, served_name(request.adapter))
         self._settings, self._values = settings, values
         self._decision = request.recorded.kept()
         self._prompt = self._decision.prompt()
@@ -60,6 +64,7 @@ class Fork:
         rewards = self._settings.rewards
         values = [one.model_dump_json() for one in (rewards.format, rewards.execution, rewards.goal)]
         parts = [VERSION, RULES, *values, self._minds.digest, prompt_digest(self._prompt), self._decision.tree]
+        parts += [self._adapter.digest] if self._adapter is not None else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def id_of(self, seed: int) -> str:
@@ -115,7 +120,8 @@ class Fork:
                 await uninterrupted(asyncio.to_thread(stack.close), name="conch.fork.remove")
 
     def _limited(self, prompt: Prompt) -> Prompt:
-        return replace(prompt, max_tokens=self._minds.settings.mind.max_tokens, registry=self._registry)
+        most = self._minds.settings.mind.max_tokens
+        return replace(prompt, max_tokens=most, registry=self._registry, adapter=self._adapter)
 
     def _scored(self, decision: DecisionResult, tried: Tried) -> ForkTotal:
         """The scores of the candidate as if it had been the act of its cycle."""

@@ -14,7 +14,7 @@ from conch.memory.models import Memory, MemoryKind, RecalledMemory, StoredMemory
 from conch.memory.rows import WordIndex, figure, places_of, stored
 from conch.memory.scoring import score
 from conch.memory.words import cue_words
-from conch.memory.writing import add, bound, forget
+from conch.memory.writing import MERGED_SHARE, add, bound, forget, merge_index, newest_place
 from conch.tools import FilePool
 from conch_schemas import ContradictoryMemories, MergedMemory
 
@@ -60,8 +60,12 @@ class LongTermMemory:
         revision replaces it; one that says the same as another of its kind becomes a source of that one."""
 
         def write(database: sqlite3.Connection) -> int:
+            before = newest_place(database)
             new = sum([add(database, memory) for memory in memories])
             bound(database, self._most, self._most_bytes)
+            added = int(MERGED_SHARE * self._most)
+            if newest_place(database) // added > before // added:
+                merge_index(database)
             if self._senses is not None:
                 self._senses.embed_missing(database)
             return new
@@ -125,7 +129,7 @@ class LongTermMemory:
             return len(places)
 
         def rewrite(database: sqlite3.Connection) -> None:
-            database.execute("INSERT INTO words (words) VALUES ('optimize')")  # the index without deleted words
+            merge_index(database)
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
         self._file.used(lambda database: database.execute("PRAGMA secure_delete = ON").fetchall())

@@ -14,6 +14,10 @@ MOST_FORGOTTEN: Final = 100_000
 """Ids of forgotten memories that are known, so that an event that is read again does not bring one back."""
 EVICTED_SHARE: Final = 0.01
 """Share of a full memory that is dropped at once: not one for each that is added."""
+MERGED_SHARE: Final = 0.5
+"""Share of the most memories that is added between two merges of the full-text index. Deleted words stay in it until
+then: without merges a recall of 5,000 memories took 9 ms of processor time after 65,000 additions, with them 4.3 ms as
+at the beginning; a merge took 10 ms."""
 _BATCH: Final = 64
 
 
@@ -82,6 +86,17 @@ def bound(database: sqlite3.Connection, most: int, most_bytes: int) -> int:
         while figure(database, "bytes") > most_bytes * (1 - EVICTED_SHARE):
             dropped += _drop(database, _BATCH)
     return dropped
+
+
+def newest_place(database: sqlite3.Connection) -> int:
+    """The highest place that a memory was ever stored at; 0: there was none."""
+    row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'memories'").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def merge_index(database: sqlite3.Connection) -> None:
+    """Make one segment of the full-text index, without the words of deleted memories."""
+    database.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
 def _drop(database: sqlite3.Connection, number: int) -> int:

@@ -27,10 +27,16 @@ FAILED = 0.1
 """Share of a component's scores that are errors or come too late."""
 LAG = 1000
 """Events that wait for a consumer: some fifty cycles of one agent."""
+REFUSED = 3
+"""Rounds in a row whose adapter was refused: nothing better is made of the data."""
+STALE_DAYS = 7.0
+"""Without a promotion or a rollback, of an agent that acts and is trained."""
 STARVING = 0.2
 """Satisfaction of a need: the same need was the most urgent one for long."""
 
-AGENT, COMPONENT, CONSUMER, NEED = (f"{{{{ $labels.{name} }}}}" for name in ("agent", "component", "consumer", "need"))
+AGENT, COMPONENT, CONSUMER, NEED, TRIGGER = (
+    f"{{{{ $labels.{name} }}}}" for name in ("agent", "component", "consumer", "need", "trigger")
+)
 VALUE, NUMBER, SHARE = '{{ printf "%.2f" $value }}', '{{ printf "%.0f" $value }}', "{{ $value | humanizePercentage }}"
 """In a summary: what Prometheus puts there."""
 
@@ -79,6 +85,7 @@ def alert_rules(settings: Settings, parts: Sequence[Part], needs: Mapping[str, N
         yield from _component(part)
     yield from _needs(needs)
     yield from _watched(settings)
+    yield from _trained()
     yield from _consumers()
 
 
@@ -174,6 +181,40 @@ def _watched(settings: Settings) -> Iterator[AlertRule]:
             f"{what.format(agent=AGENT)}: {advice}",
             {"alarm": alarm},
         )
+
+
+def _trained() -> Iterator[AlertRule]:
+    yield _alert(
+        "ConchTrainingFailed",
+        'increase(conch_training_rounds_total{outcome="failed"}[1h]) > 0',
+        "0s",
+        "warning",
+        f"A round of training of {AGENT} failed: conch train show says why; the agent acts on as before",
+    )
+    yield _alert(
+        "ConchGateRefusing",
+        f"conch_training_refusals >= {REFUSED}",
+        "0s",
+        "warning",
+        f"The adapters of the last {NUMBER} rounds of {AGENT} were refused: conch train show names the condition that "
+        "did not hold, conch data stats the rows that they were trained on",
+    )
+    yield _alert(
+        "ConchPolicyRolledBack",
+        "increase(conch_training_rollbacks_total[1h]) > 0",
+        "0s",
+        "warning",
+        f"The adapter of {AGENT} was taken back ({TRIGGER}): conch train show says why, conch train list what acts now",
+    )
+    yield _alert(
+        "ConchPolicyStale",
+        f"time() - conch_training_last_move_timestamp_seconds > {STALE_DAYS * 86_400:.0f} "
+        "and on (job, instance, agent) changes(conch_last_cycle_timestamp_seconds[1h]) > 0",
+        "1h",
+        "info",
+        f"{AGENT} acts under the same adapter for {{{{ $value | humanizeDuration }}}}: conch train list shows how the "
+        "rounds since then ended, conch train run begins one",
+    )
 
 
 def _consumers() -> Iterator[AlertRule]:

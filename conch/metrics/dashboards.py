@@ -12,7 +12,7 @@ from conch.consumer import expected_parts
 from conch.consumer.plugins import Discovery
 from conch_schemas import JsonObject
 
-NAMES: Final = ("conch-agent", "conch-rewards", "conch-bus", "conch-fleet")
+NAMES: Final = ("conch-agent", "conch-rewards", "conch-training", "conch-bus", "conch-fleet")
 REWARDS = "conch-rewards"
 PANELS_A_ROW, WIDTH, HEIGHT = 2, 12, 8
 """Layout of the panels of components, in Grafana's grid of 24 columns."""

@@ -9,6 +9,8 @@ from .forked import ForkedModule as ForkedModule
 from .forked import ForkedProcess as ForkedProcess
 from .forked import forked as forked
 from .leftovers import end_stale_sandboxes as end_stale_sandboxes
+from .line import LocalPath as LocalPath
+from .line import PipeMessage as PipeMessage
 from .line import decode_line as decode_line
 from .messages import ConsumerBroke as ConsumerBroke
 from .messages import ConsumerDown as ConsumerDown

@@ -103,13 +103,15 @@ class EngineStart(ChildStart):
     """The start of the engine's process, which serves a model to the agents."""
 
     model: LocalPath
-    """The GGUF file."""
+    """The GGUF file, or of the kind transformers the directory of a model."""
     port: int
     """TCP port on loopback; 0: a free one."""
     key: str
     """Bearer key that a request must have."""
     slots: int
     """Replies that are decoded side by side."""
+    adapters: tuple[LocalPath, ...] = ()
+    """GGUF files of the adapters that it loads, none of which is applied unless a request says so."""
 
 
 class ConsumersStart(ChildStart, Generic[PluginT]):

@@ -1,4 +1,4 @@
-"""The dashboards: an agent, rewards, bus and consumers, a fleet of agents."""
+"""The dashboards: an agent, rewards, training, bus and consumers, a fleet of agents."""
 
 from __future__ import annotations
 
@@ -218,6 +218,64 @@ A_COMPONENT: Final = graph(
 )
 """What `conch metrics dashboards` adds to the rewards for each component that does not come with Conch."""
 
+TRAINING: Final = Board(
+    "conch-training",
+    "Conch · Training",
+    "What is made of the experiences: rounds, gates, and which generation acts; empty where nothing is trained.",
+    (_HOME, _AGENT),
+    (
+        stat("Generation", "That acts; 0: the base alone.", f"conch_training_generation{{{AGENT}}}"),
+        stat(
+            "Phase",
+            "What the lineage is at.",
+            f"conch_training_phase{{{AGENT}}} == 1",
+            legend="{{agent}} {{phase}}",
+        ),
+        stat("Loss", "Of the round that trains.", f"conch_training_loss{{{AGENT}}}"),
+        stat(
+            "Since the last move",
+            "A promotion or a rollback.",
+            f"time() - conch_training_last_move_timestamp_seconds{{{AGENT}}}",
+            "s",
+        ),
+        stat(
+            "Since the last round",
+            "Since it began.",
+            f"time() - conch_training_last_round_timestamp_seconds{{{AGENT}}}",
+            "s",
+        ),
+        stat("Refused in a row", "Rounds up to the newest one.", f"conch_training_refusals{{{AGENT}}}"),
+        graph(
+            "Rounds",
+            "That ended in the time that is shown, by how.",
+            (increase("conch_training_rounds_total", AGENT, "agent", "outcome"), "{{agent}} {{outcome}}"),
+        ),
+        graph(
+            "Gates",
+            "Adapters that were judged in the time that is shown.",
+            (increase("conch_training_gates_total", AGENT, "agent", "verdict"), "{{agent}} {{verdict}}"),
+        ),
+        graph("Loss by time", "Of the rounds that train.", (f"conch_training_loss{{{AGENT}}}", "{{agent}}")),
+        graph(
+            "Rollbacks",
+            "In the time that is shown, by what called for them.",
+            (increase("conch_training_rollbacks_total", AGENT, "agent", "trigger"), "{{agent}} {{trigger}}"),
+        ),
+        graph(
+            "Reward and generation",
+            "Mean total of ten minutes, and which generation acts.",
+            (f"avg_over_time(conch_reward_last{{{AGENT}}}[10m])", "{{agent}}, mean"),
+            (f"conch_training_generation{{{AGENT}}}", "{{agent}}, generation"),
+        ),
+        graph(
+            "Age of the policy",
+            "Since another policy began to act, or the metrics began.",
+            (f"time() - conch_policy_changed_timestamp_seconds{{{AGENT}}}", "{{agent}}"),
+            unit="s",
+        ),
+    ),
+)
+
 BUS: Final = Board(
     "conch-bus",
     "Conch · Bus and consumers",
@@ -338,4 +396,4 @@ FLEET: Final = Board(
     ),
 )
 
-BOARDS: Final = (AN_AGENT, REWARDS, BUS, FLEET)
+BOARDS: Final = (AN_AGENT, REWARDS, TRAINING, BUS, FLEET)

@@ -58,7 +58,7 @@ from conch_schemas.message import SESSION_PATTERN, AnswerRated, MessageReceived,
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
-from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
+from conch_schemas.registry import EVENTS, OF_TRAINING, AnyEvent, ContractViolationError, decode, encode, wire_form
 from conch_schemas.review import REVIEWER_PATTERN, ROW_PATTERN, ReviewDecided, ReviewDecision
 from conch_schemas.reward import (
     BUILTIN_SCORER,
@@ -84,6 +84,28 @@ from conch_schemas.subjects import (
 )
 from conch_schemas.task import TaskProgressed
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
+from conch_schemas.training import (
+    AdapterGated,
+    AdapterProbed,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
+    AdapterShadowed,
+    AdapterTried,
+    Digest,
+    GateCondition,
+    GateVerdict,
+    Generation,
+    TrainingFailed,
+    TrainingFinished,
+    TrainingMethod,
+    TrainingProgressed,
+    TrainingReason,
+    TrainingStarted,
+    TrialStage,
+    TrialVerdict,
+    training_id,
+)
 from conch_schemas.verify import verify_ids
 from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
 
@@ -93,6 +115,7 @@ __all__ = [
     "FORGOTTEN_REASONING",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
+    "OF_TRAINING",
     "REVIEWER_PATTERN",
     "ROW_PATTERN",
     "SESSION_PATTERN",
@@ -103,6 +126,13 @@ __all__ = [
     "Action",
     "ActionDecided",
     "ActionTaken",
+    "AdapterGated",
+    "AdapterProbed",
+    "AdapterPromoted",
+    "AdapterRefused",
+    "AdapterRolledBack",
+    "AdapterShadowed",
+    "AdapterTried",
     "AgentPaused",
     "AgentResumed",
     "AlarmKind",
@@ -126,6 +156,7 @@ __all__ = [
     "Cut",
     "CycleReflected",
     "Decoding",
+    "Digest",
     "Drives",
     "Effect",
     "EffectKind",
@@ -133,6 +164,9 @@ __all__ = [
     "ExperienceRecorded",
     "FileCheck",
     "ForkScored",
+    "GateCondition",
+    "GateVerdict",
+    "Generation",
     "Goal",
     "GoalAccepted",
     "GoalCheck",
@@ -174,6 +208,14 @@ __all__ = [
     "TestsCheck",
     "ThoughtFormed",
     "ThoughtGrounded",
+    "TrainingFailed",
+    "TrainingFinished",
+    "TrainingMethod",
+    "TrainingProgressed",
+    "TrainingReason",
+    "TrainingStarted",
+    "TrialStage",
+    "TrialVerdict",
     "Usage",
     "Value",
     "WeightsSet",
@@ -193,6 +235,7 @@ __all__ = [
     "trace_id",
     "trace_of",
     "traceparent_of",
+    "training_id",
     "type_filter",
     "type_of",
     "verify_ids",

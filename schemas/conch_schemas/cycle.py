@@ -39,6 +39,12 @@ class PolicySet(Event):
     not found out yet, or recorded by a version that did not say it. `Decoding.constraint` says it of each act."""
     values: str = ""
     """Digest of the values file in force, or empty."""
+    base: str = ""
+    """Name of the model that the adapter is of; empty: there is no adapter."""
+    generation: int | None = None
+    """The adapter's generation in the lineage of this agent; None: there is no adapter."""
+    evidence: str = ""
+    """Id of the event that allowed the adapter to act; empty: there is none."""
     thinks: str = ""
     """Kind and model of the mind that thinks, where another one decides; else empty."""
 

@@ -30,8 +30,35 @@ from conch_schemas.review import ReviewDecided
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
 from conch_schemas.task import TaskProgressed
+from conch_schemas.training import (
+    AdapterGated,
+    AdapterProbed,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
+    AdapterShadowed,
+    AdapterTried,
+    TrainingFailed,
+    TrainingFinished,
+    TrainingProgressed,
+    TrainingStarted,
+)
 from conch_schemas.witness import MarkWitnessed
 
+OF_TRAINING: Final[tuple[type[Event], ...]] = (
+    TrainingStarted,
+    TrainingProgressed,
+    TrainingFinished,
+    TrainingFailed,
+    AdapterGated,
+    AdapterTried,
+    AdapterRefused,
+    AdapterPromoted,
+    AdapterRolledBack,
+    AdapterProbed,
+    AdapterShadowed,
+)
+"""The events of training and of which adapter acts."""
 EVENTS: Final[tuple[type[Event], ...]] = (
     PolicySet,
     ThoughtFormed,
@@ -64,6 +91,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     MemoryConsolidated,
     ForkScored,
     ReviewDecided,
+    *OF_TRAINING,
     PersonForgotten,
     AlarmRaised,
     ConsumerFailed,
@@ -102,6 +130,17 @@ AnyEvent = Annotated[
     | MemoryConsolidated
     | ForkScored
     | ReviewDecided
+    | TrainingStarted
+    | TrainingProgressed
+    | TrainingFinished
+    | TrainingFailed
+    | AdapterGated
+    | AdapterTried
+    | AdapterRefused
+    | AdapterPromoted
+    | AdapterRolledBack
+    | AdapterProbed
+    | AdapterShadowed
     | PersonForgotten
     | AlarmRaised
     | ConsumerFailed,

@@ -26,6 +26,7 @@ from conch_schemas import AlarmRaised, BudgetReached, ConsumerFailed, Event, dec
 from conch_services.alerts import webhook as webhook_module
 from conch_services.alerts.webhook import Webhook, WebhookError, signed
 from tests.serving import listening
+from tests.training.lives import LineageLife
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -118,6 +119,22 @@ async def test_a_ceiling_is_posted_once_and_signed(receiver: Receiver, until: Un
     content = f"reached-0.{headers['webhook-timestamp']}.".encode() + body
     mac = base64.b64encode(hmac.new(KEY, content, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{mac}"
+
+
+async def test_failed_rounds_and_rollbacks_are_posted(receiver: Receiver, until: Until) -> None:
+    """A round that is tried again is none, nor a rollback that a person asked for."""
+    life = LineageLife(begun=datetime.now(UTC))
+    failed, back = life.failed(3)[-1], life.rolled_back(4, 1, move=3)
+    again = failed.model_copy(update={"id": "again", "again": True})
+    asked = back.model_copy(update={"id": "asked", "trigger": "person"})
+    async with MemoryBus() as bus, alerting(bus, receiver.url) as runtime:
+        await put(bus, again, asked, failed, back)
+        await until(lambda: runtime.tally.handled == 4)
+
+    said = [json.loads(body) for *_, body in receiver.posts]
+    assert [one["type"] for one in said] == ["training.failed", "adapter.rolled_back"]
+    assert "memory limit" in said[0]["data"]["why"]
+    assert said[1]["data"]["trigger"] == "worse"
 
 
 def test_the_signature_is_that_of_the_specification() -> None:

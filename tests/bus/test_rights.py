@@ -296,7 +296,7 @@ def test_who_claims_the_stream_and_who_speaks_for_people() -> None:
 
 def test_every_fact_has_somebody_who_may_say_it() -> None:
     """Of the agents, a built-in consumer, or a person: a new fact has to be given to somebody."""
-    said = said_by([*SAID, "mqtt", "devices", "forks"], Settings())
+    said = said_by([*SAID, "mqtt", "devices", "forks", "trainer"], Settings())
 
     assert {kind.TYPE for kind in EVENTS} == {kind.TYPE for kind in OF_AGENTS} | {"consumer.failed"} | {
         type for one in said.values() for type in one.emits

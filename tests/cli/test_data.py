@@ -16,7 +16,7 @@ import pytest
 
 from conch.cli import data
 from conch.cli.common import CommonOptions
-from conch.data import LeftOut, Selection, write_snapshot
+from conch.data import LeftOut, Selection, make_row, write_snapshot
 from conch.errors import CheckError, StoreError, UsageError
 from conch.home import Home
 
@@ -179,6 +179,44 @@ def test_stats_shows_what_a_snapshot_holds(filled: Life, common: CommonOptions, 
     assert [snapshot["name"] for snapshot in json.loads(printed())["snapshots"]] == ["one"]
     with pytest.raises(UsageError, match="there is no snapshot at"):
         data.stats("two", common=common)
+
+
+def test_a_long_figure_says_how_much_is_left_out(home: Home, common: CommonOptions, printed: Printed) -> None:
+    """12 keys are shown of each, with the number of the others; `--all` shows them all."""
+    rows = (make_row("cycles", {"n": at}, agent=f"a{at:02}", action_ids=(), state_key="", prompt_hash="",
+                     skill=f"tool{at:02}") for at in range(15))  # fmt: skip
+    write_snapshot(rows, home.path / "data", "cycles", Selection(), name="one", jsonl=True)
+
+    data.stats("one", common=common)
+    short = printed()
+    data.stats("one", whole=True, common=common)
+
+    assert "tool11 1 and 3 more (--all)" in short
+    assert "tool14" not in short
+    assert "tool14 1\n" in printed()
+
+
+def test_a_foreign_manifest_is_named_and_passed_over(
+    filled: Life, common: CommonOptions, home: Home, printed: Printed
+) -> None:
+    """`stats` lists the snapshots beside it, and `why` finds their rows; a row that none has may be there."""
+    place = exported(common, printed)
+    row = _first_row(place)["row_id"]
+    (home.path / "data" / "site").mkdir()
+    (home.path / "data" / "site" / "manifest.json").write_text('{"name": "a page"}')
+
+    data.stats(common=common)
+    listed = printed()
+    data.stats(common=replace(common, json=True))
+    found = json.loads(printed())
+    data.why(row, common=common)
+
+    assert listed.splitlines()[1].split() == ["one", "cycles", "3", "3"]
+    assert "site/manifest.json is no manifest of a data set" in " ".join(listed.split())
+    assert ([one["name"] for one in found["snapshots"]], len(found["unread"])) == (["one"], 1)
+    assert row[:12] in printed()
+    with pytest.raises(CheckError, match="is no manifest"):
+        data.why("0" * 12, common=common)
 
 
 def test_prune_keeps_the_newest(filled: Life, common: CommonOptions, home: Home, printed: Printed) -> None:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conch.cli.common import CommonOptions
-from conch.cli.reward.listing import BUILT_IN, list_, show
+from conch.cli.reward.listing import list_, show
 from conch.config import BUILTIN_COMPONENTS
 from conch.consumer import follow
 from conch.consumer.group.lag import report_position
 from conch.errors import ConchError
+from conch.views import BUILTIN_MEANINGS
 from conch_schemas import ActionTaken, Part, RewardAssigned, Score
 from tests.cli.conftest import Kept, Life
 
@@ -171,7 +172,7 @@ async def test_a_component_that_is_not_there_is_a_sentence(ruled: Life, common: 
 
 def test_every_component_that_comes_with_conch_says_what_it_pays() -> None:
     """None is left out, none is invented."""
-    assert set(BUILT_IN) == set(BUILTIN_COMPONENTS)
+    assert set(BUILTIN_MEANINGS) == set(BUILTIN_COMPONENTS)
 
 
 async def test_an_agent_without_weights_or_scores_is_listed_at_nought(

@@ -60,6 +60,10 @@ def everything(count: int = 9) -> dict[str, Any]:
         "store": {"bytes": 2**30, "removed": 123456, "came_late": 7},
         "ui": "http://127.0.0.1:26624",
         "metrics": "http://127.0.0.1:9464/metrics",
+        "lineage": {
+            "phase": "failed", "generation": 3, "adapter": "a" * 64, "step": 7, "steps": 90, "eta": None,
+            "gate": "refused", "why": LONG,
+        },
     }  # fmt: skip
 
 
@@ -82,6 +86,7 @@ def test_everything_that_can_go_wrong_fits_one_screen() -> None:
         "left over  judge-number-0",
         "trimming",
         "12 dead letters",
+        "lineage",
         "page",
         "metrics",
     ):

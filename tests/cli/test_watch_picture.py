@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from conch.cli.watch import drawing, picture
 from conch.cli.watch.picture import AgentPicture, CycleRowModel, WatchPicture, means
 from conch.experience import SqliteReader
+from conch.training import lineage_of
 from conch_schemas import ExperienceRecorded, NeedsChanged
+from tests.training.lives import STEPS, LineageLife, digest_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Life
@@ -139,3 +141,35 @@ def test_hostile_words_are_text(filled: Life) -> None:
     assert "[/nope] [bold]hi[/]" in cell.plain
     assert "\x1b" not in cell.plain
     assert cell.spans == []
+
+
+def test_a_lineage_is_one_line_that_follows_its_events() -> None:
+    """Step and time left while a round trains; then how it ended, what acts, and the last gate."""
+    life = LineageLife()
+    board = WatchPicture(["echo"])
+    assert drawing.below(board, board.lives["echo"], 80).plain.count("\n") == 1
+
+    for event in life.training(1, 1, STEPS // 2, "sft"):
+        board.take(event)
+    trains = drawing.below(board, board.lives["echo"], 120).plain
+    for event in life.whole():
+        board.take(event)
+    ended = board.lives["echo"].trained
+
+    assert f" trained training: step {STEPS // 2} of {STEPS}, 3 min left; the base acts" in trains
+    acts = f"generation 1 acts ({digest_of('adapter 1')[:12]})"
+    assert ended == f"refused: its cycles earned 0.150 less (-0.260 to -0.040); {acts}, last gate passed"
+
+
+def test_a_stored_lineage_gives_way_to_newer_events() -> None:
+    """The store lags behind the stream; without events it is all there is."""
+    life = LineageLife(step=1.0)
+    events = life.whole(running=True)
+    board = WatchPicture(["echo"])
+    board.remember_lineage("echo", lineage_of(events))
+    trains = board.lives["echo"].trained
+
+    board.remember_lineage("echo", lineage_of(life.whole()))
+
+    assert trains.startswith("training: step")
+    assert board.lives["echo"].trained == trains

@@ -140,7 +140,10 @@ def test_a_variable_that_is_no_setting_is_refused(
         ("rewards:\n  deadline: 1m\n", "line 2: rewards.deadline must be a valid number"),
         ("tools: {timeout: 0}\n", "line 1: tools.timeout must be greater than 0 (Seconds that one tool call may take)"),
         ("tools: {timeout: .inf}\n", "line 1: tools.timeout must be a valid number"),
-        ("mind: {kind: opnai}\n", "line 1: mind.kind must be 'reflex', 'openai', 'local' or 'scripted'"),
+        (
+            "mind: {kind: opnai}\n",
+            "line 1: mind.kind must be 'reflex', 'openai', 'local', 'transformers' or 'scripted'",
+        ),
         ("agent: Me\n", "line 1: agent must match pattern"),
         ("seed: x\nagent: Me\n", "line 2: agent must match pattern"),
         (WEIGHTS.replace("0.3", "0.2"), "line 2: rewards cannot be: the weights sum to 0.9, they must sum to 1"),

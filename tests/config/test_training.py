@@ -1,11 +1,11 @@
-"""The settings of training: what pays and drives now, and what waits for a trainer."""
+"""The settings of training: what pays, drives and trains."""
 
 from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
 
-from conch.config import WAITING_KEYS, Settings, dotted, leaves
+from conch.config import Settings
 from conch.curiosity import intrinsic_motivation
 
 
@@ -30,10 +30,9 @@ def test_weights_that_do_not_sum_to_1_are_refused(section: dict[str, object]) ->
         Settings.model_validate({"training": section})
 
 
-def test_what_waits_is_kept() -> None:
-    """Every waiting key is a setting, and its value stands as it was given."""
+def test_the_names_of_the_original_description_are_settings() -> None:
+    """Each value stands as it was given."""
     given = {"lora": {"r": 8, "alpha": 16, "dropout": 0.1}, "learning_rate": 2e-4, "batch_size": 2}
     training = Settings.model_validate({"training": given}).training
 
     assert (training.lora.r, training.lora.alpha, training.learning_rate, training.batch_size) == (8, 16, 2e-4, 2)
-    assert set(WAITING_KEYS) <= {dotted(path) for path, _ in leaves(Settings().model_dump(mode="json"))}

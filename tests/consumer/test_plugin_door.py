@@ -375,6 +375,7 @@ def test_built_in_consumers_are_declared_with_the_same_decorators() -> None:
         "mqtt",
         "devices",
         "forks",
+        "trainer",
     }
     assert {name for name, one in known.items() if not one.is_service} == {
         "alerts",

@@ -177,6 +177,17 @@ async def test_the_budget_of_an_hour_bounds_the_candidates(recorded: Recorded) -
         assert await forked.count() == 2
 
 
+async def test_a_cycle_waits_for_room_in_the_hour(recorded: Recorded) -> None:
+    """The first cycle after a restart too: that the hour is full is known once the store has been read."""
+    before = await made_before(recorded, 3597 / 3600)
+    async with serving(recorded, before, candidates=1, per_hour=1) as forked:
+        await forked.say(experience(3, valid=False))
+
+        [made] = await forked.candidates(1)
+
+        assert made.cycle == 3
+
+
 async def made_before(recorded: Recorded, *hours: float, tokens: int = 0) -> list[ForkScored]:
     """Candidates that were made so many hours ago, each with these tokens."""
     [one] = await recorded.fork("DO_NOTHING: before")

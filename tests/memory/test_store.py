@@ -338,3 +338,23 @@ def test_without_a_file_there_is_nothing_and_none_is_made(file: Path, store: Lon
     assert store.forget(["a"]) == 0
     assert not store.consolidate(1).has_changed
     assert not file.exists()
+
+
+def test_the_index_of_a_full_memory_does_not_grow_with_what_was_dropped(file: Path, memory: MakeMemory) -> None:
+    """A recall reads it: words of dropped memories would make it slower with each month. Half as many again may be in
+    it, those that were added since it was merged."""
+    store = LongTermMemory(file, most=1_000)
+
+    def indexed() -> int:
+        with sqlite3.connect(file) as database:
+            return int(database.execute("SELECT sum(length(block)) FROM words_data").fetchone()[0])
+
+    def text(number: int) -> str:
+        return " ".join(f"wave{(number * 7919 + word * 104729) % 3000}" for word in range(12)) + f" tide{number}"
+
+    for number in range(0, 12_400, 25):
+        store.add([memory(text(one), number=one, at=float(one)) for one in range(number, number + 25)])
+    before = indexed()
+    store.forget([])
+    assert before < 3 * indexed()
+    store.close()

@@ -22,7 +22,7 @@ from conch_services.metrics.instruments import Instruments
 pytestmark = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning")
 OPS = Path(__file__).parents[2] / "ops"
 PACKAGE = OPS.parent / "conch" / "metrics"
-BOARDS = ("conch-agent", "conch-rewards", "conch-bus", "conch-fleet")
+BOARDS = ("conch-agent", "conch-rewards", "conch-training", "conch-bus", "conch-fleet")
 COLUMNS = 24
 RULE = "from conch import rule\n\n\n@rule(weight=0.2, range=(0, 4))\ndef joy(action):\n    return 1.0\n"
 

@@ -21,9 +21,12 @@ from conch_schemas import (
     NoveltyMeasured,
     ThoughtFormed,
     ThoughtGrounded,
+    TrainingFailed,
 )
 from conch_services.metrics import counting
+from conch_services.metrics.training import OUTCOMES
 from tests.metrics.conftest import TRACE, Board, make, make_act, make_experience, part
+from tests.training.lives import LineageLife, digest_of
 
 MIDNIGHT = 1_767_225_600.0
 
@@ -406,3 +409,66 @@ def _seconds_of(board: Board, *events: ActionTaken) -> float:
     for _ in range(100):
         board.count(*events)
     return time.perf_counter() - began
+
+
+def test_a_lineage_is_counted_by_how_its_rounds_gates_and_moves_came_out(board: Board) -> None:
+    """Each once; the counters of an agent begin at 0 with its first event of training."""
+    board.count(*LineageLife().whole(running=True))
+
+    assert {one: board.value("conch_training_rounds_total", agent="echo", outcome=one) for one in OUTCOMES} == {
+        "promoted": 2,
+        "refused": 2,
+        "failed": 1,
+    }
+    verdicts = ("passed", "refused", "inconclusive")
+    found = [board.value("conch_training_gates_total", agent="echo", verdict=one) for one in verdicts]
+    assert found == [3, 1, 0]
+    assert board.value("conch_training_rollbacks_total", agent="echo", trigger="worse") == 1
+    assert board.value("conch_training_rollbacks_total", agent="echo", trigger="person") == 0
+
+
+def test_what_a_lineage_is_at_is_shown_as_of_its_last_event(board: Board) -> None:
+    """One phase is 1; the loss is there while a round trains."""
+    life = LineageLife(step=1.0)
+    board.count(*life.whole(running=True))
+    loss = board.value("conch_training_loss", agent="echo")
+    at = {phase: board.value("conch_training_phase", agent="echo", phase=phase) for phase in ("training", "refused")}
+    board.count(life.said(TrainingFailed, 6, round=digest_of("round 6"), attempt=1, why="no space is left"))
+
+    assert loss == pytest.approx(0.825)
+    assert at == {"training": 1, "refused": 0}
+    assert board.value("conch_training_phase", agent="echo", phase="failed") == 1
+    assert board.value("conch_training_loss", agent="echo") is None
+    assert board.value("conch_training_generation", agent="echo") == 1
+    assert board.value("conch_training_refusals", agent="echo") == 0
+
+
+def test_refusals_in_a_row_are_counted_up_to_the_newest_round(board: Board) -> None:
+    """The alert counts them: a round that is promoted ends the row."""
+    life = LineageLife()
+    board.count(*life.promoted(1, "sft", 1, None, move=1), *life.refused(2), *life.unproven(5))
+    refused = board.value("conch_training_refusals", agent="echo")
+    board.count(*life.promoted(6, "dpo", 2, 1, move=2))
+
+    assert refused == 2
+    assert board.value("conch_training_refusals", agent="echo") == 0
+
+
+def test_what_was_before_sets_gauges_and_counts_nothing(board: Board) -> None:
+    """A metrics service that begins later knows the generation; its counters begin at 0."""
+    for event in LineageLife().whole():
+        board.counting.remember(event)
+
+    assert board.value("conch_training_generation", agent="echo") == 1
+    assert board.value("conch_training_rounds_total", agent="echo", outcome="promoted") == 0
+
+
+def test_the_age_of_a_policy_begins_where_another_one_acts(board: Board) -> None:
+    """The same policy again leaves it."""
+    board.count(make_act(policy="p1"), at=MIDNIGHT)
+    board.count(make_act(policy="p1"), at=MIDNIGHT + 60)
+    first = board.value("conch_policy_changed_timestamp_seconds", agent="echo")
+    board.count(make_act(policy="p2"), at=MIDNIGHT + 120)
+
+    assert first == MIDNIGHT
+    assert board.value("conch_policy_changed_timestamp_seconds", agent="echo") == MIDNIGHT + 120

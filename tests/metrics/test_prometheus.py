@@ -9,6 +9,7 @@ import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from conch.home import Home
 from conch_schemas import ActionTaken
 from tests.metrics.prometheus import Prometheus, mind
 from tests.run.conftest import House, Live
+from tests.training.lives import LineageLife, publish
 
 OPS = Path(__file__).parents[2] / "ops"
 BOARDS = OPS.parent / "conch" / "metrics" / "grafana"
@@ -79,6 +81,14 @@ PROMISED = {
     "conch_llm_cost_total": {"agent", "model", "currency"},
     "conch_llm_unpriced_replies_total": {"agent", "model"},
     "conch_last_cycle_timestamp_seconds": {"agent"},
+    "conch_training_phase": {"agent", "phase"},
+    "conch_training_generation": {"agent"},
+    "conch_training_rounds_total": {"agent", "outcome"},
+    "conch_training_gates_total": {"agent", "verdict"},
+    "conch_training_rollbacks_total": {"agent", "trigger"},
+    "conch_training_loss": {"agent"},
+    "conch_training_last_move_timestamp_seconds": {"agent"},
+    "conch_policy_changed_timestamp_seconds": {"agent"},
     "conch_build_info": {"version"},
 }
 """Names and labels that others build on."""
@@ -113,6 +123,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory, needs: Callable[[str, str], N
         live = house.begin("--rules", str(house.directory / "rules.py"), interval=0.1, **environment)
         live.recorded(1)
         live.until(lambda: house.status().get("metrics"), "the metrics' address")
+        asyncio.run(_train(house.home))
         prometheus = Prometheus(place / "prometheus", house.status()["metrics"], OPS / "prometheus" / "conch.yml")
         stack.callback(prometheus.close)
         yield Seen(house, live, prometheus)
@@ -123,6 +134,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory, needs: Callable[[str, str], N
 async def _leave_behind(home: Path) -> None:
     async with open_bus(Home(home), Settings()) as bus:
         await report_position(bus, "gone", [ActionTaken], 1)
+
+
+async def _train(home: Path) -> None:
+    """The whole life of a lineage, with a round that trains."""
+    async with open_bus(Home(home), Settings()) as bus:
+        await publish(bus, LineageLife(begun=datetime.now(UTC)).whole(running=True))
 
 
 def _panels() -> Iterator[Any]:

@@ -35,6 +35,10 @@ HEALTHY = {
     'conch_reward_variance_share_ratio{agent="echo",component="joy"}': f"0.7+0x{MINUTES}",
     'conch_consumer_pending_messages{consumer="store"}': f"900+0x{MINUTES}",
     'conch_dead_letters_total{consumer="store"}': f"3+0x{MINUTES}",
+    'conch_training_rounds_total{agent="echo",outcome="failed"}': f"1+0x{MINUTES}",
+    'conch_training_refusals{agent="echo"}': f"2+0x{MINUTES}",
+    'conch_training_rollbacks_total{agent="echo",trigger="worse"}': f"1+0x{MINUTES}",
+    'conch_training_last_move_timestamp_seconds{agent="echo"}': f"-518400+0x{MINUTES}",
     **{f'conch_alarms_active{{agent="echo",alarm="{alarm}"}}': f"0+0x{MINUTES}" for alarm in get_args(AlarmKind)},
 }
 """A figure a minute, as promtool writes them."""
@@ -141,6 +145,30 @@ WRONGS = [
         _alarm("held_out"),
         {"alarm": "held_out", **ECHO},
         "The total of echo rises and a held-out score does not follow, as where what is paid is gamed",
+    ),
+    Wrong(
+        "ConchTrainingFailed",
+        {'conch_training_rounds_total{agent="echo",outcome="failed"}': f"1+0x{MINUTES - 20} 2+0x20"},
+        {"outcome": "failed", **ECHO},
+        "A round of training of echo failed",
+    ),
+    Wrong(
+        "ConchGateRefusing",
+        {'conch_training_refusals{agent="echo"}': _turned("2+0", "3+0")},
+        ECHO,
+        "The adapters of the last 3 rounds of echo were refused",
+    ),
+    Wrong(
+        "ConchPolicyRolledBack",
+        {'conch_training_rollbacks_total{agent="echo",trigger="worse"}': f"1+0x{MINUTES - 20} 2+0x20"},
+        {"trigger": "worse", **ECHO},
+        "The adapter of echo was taken back (worse)",
+    ),
+    Wrong(
+        "ConchPolicyStale",
+        {'conch_training_last_move_timestamp_seconds{agent="echo"}': f"-691200+0x{MINUTES}"},
+        {"agent": "echo", "severity": "info"},
+        "echo acts under the same adapter for 8d 7h 55m 0s",
     ),
     Wrong(
         "ConchConsumerLag",

@@ -215,7 +215,7 @@ def test_every_event_is_named_by_the_same_words(kind: Any) -> None:
     """Class, type and subject: ActionTaken, conch.v1.action.taken."""
     noun, verb = kind.TYPE.split(".")
 
-    assert kind.__name__ == noun.capitalize() + verb.capitalize()
+    assert kind.__name__ == "".join(word.capitalize() for word in (noun, *verb.split("_")))
     assert kind.model_fields["type"].default == f"conch.v1.{kind.TYPE}"
     assert kind.__doc__
 

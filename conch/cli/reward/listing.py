@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, AgentName, Limit, reading
-from conch.config import BUILTIN_COMPONENTS
 from conch.errors import BusError, ConchError
 from conch.experience import ScoredSince
 from conch.needs import HUMAN_SCORER
@@ -17,6 +16,7 @@ from conch.views import (
     PastWeight,
     RewardRow,
     RewardShown,
+    component_origin,
     range_words,
     reward_rows,
     rewards_shown,
@@ -47,22 +47,6 @@ OUTSIDE_THE_SET = {
 NOT_HERE = "a file that is not known here: it is not installed, and no run in progress has it"
 ALONE = "a rule that no run has had (conch reward backfill scored the past with it), or a program outside"
 """The origins of a component that is not found: of one that was in a weight set, and of one that never was."""
-
-BUILT_IN = {
-    "format": "A reply that keeps to the grammar +0.5, else -1.0.",
-    "execution": "A tool that succeeds +1.0, without an effect +0.2, else -0.3; resting and reflecting +0.2.",
-    "needs": "Of each need its priority, times 0.5 where it improved, times -0.3 where it worsened.",
-    "goal": "By the goal's own check: achieved 2.0, partial progress 1.0, else 0.0.",
-    "exploration": "A tool's first use 0.3, new information 0.5, a problem solved that had failed before 1.0.",
-    "intrinsic": "The mean of the drives curiosity, competence, autonomy and social, by training.intrinsic_motivation.",
-    "alignment": "The weighted mean of the constitution's principles.",
-    "progress": "A step of a task episode: its phase, tests, tokens and switches.",
-    "diversity": "Normalised entropy of the last 50 actions; low, exploration of a rare skill pays double.",
-    "starving": "What a positive total is multiplied by: 0.3 while a need starves and the act raises no such need.",
-    "repetition": "What the total loses where the same was done in the last 20 cycles, or nothing came of it again.",
-    "ethical": "The principle of that name; below its floor the cycle's total is at most 0.",
-}
-"""The meaning of each built-in component."""
 
 
 async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
@@ -106,13 +90,15 @@ async def show(
             raise ConchError(f"nothing called {component!r} is scored here; {instead(component, rows)}")
         row = rows[component]
         scores = _scores(store, name, component, row.scorer, limit)
+        came = component_origin(common.settings(), common.where(), component, row.scorer)
         detail = ComponentDetail(
             **vars(row)
             | {
                 "range": row.range or _said_range(scorers, component, row.scorer),
                 "version": row.version or next((one.version for one in reversed(scores)), ""),
             },
-            **_whence(common, component, row.scorer),
+            origin=came.origin,
+            doc=came.doc,
             history=_history(store.charts.weight_sets(name), component),
             versions=tuple(one for one in scorers if one.component == component),
             scores=scores,
@@ -155,31 +141,6 @@ def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -
     """From the least to the greatest value of its scores' own ranges; None where there is no score."""
     ranges = [one.range for one in scorers if (one.component, one.scorer) == (component, scorer)]
     return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
-
-
-def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
-    """The origin of this scorer's scores of a component, and the scorer's own description."""
-    from conch.consumer.plugins import discover, reserved, rules_of
-
-    if component in BUILTIN_COMPONENTS:
-        return {"origin": "Conch", "doc": BUILT_IN[component]}
-    settings = common.settings()
-    by = "Said by people (conch reward score)." if scorer == HUMAN_SCORER else f"Scored outside by {scorer}."
-    if component in settings.rewards.parts:
-        return {"origin": f"rewards.parts.{component}", "doc": by}
-    if scorer == HUMAN_SCORER:
-        return {"origin": None, "doc": by}
-    if component in settings.rewards.judges:
-        return {
-            "origin": f"rewards.judges.{component}",
-            "doc": f"Judged by {settings.rewards.judges[component].rubric}.",
-        }
-    run = common.where().running()
-    rules = discover((), reserved(settings)).rules if run is None else rules_of(run.rules)
-    found = next((rule for rule in rules if rule.name == component), None)
-    if found is None:
-        return {"origin": None, "doc": None}
-    return {"origin": found.origin, "doc": found.doc}
 
 
 def _history(sets: Sequence[WeightsSet], component: str) -> tuple[PastWeight, ...]:

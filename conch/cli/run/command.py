@@ -41,7 +41,12 @@ def run(
     workspace: Annotated[Path | None, Parameter(help="Directory the agent works in.")] = None,
     cycles: Annotated[int | None, Parameter(help="End after so many more cycles, all recorded.")] = None,
     interval: Annotated[float | None, Parameter(help="Seconds from one cycle to the next.")] = None,
-    mind: Annotated[str | None, Parameter(help="reflex, openai, local, scripted, or a package's.")] = None,
+    mind: Annotated[
+        str | None, Parameter(help="reflex, openai, local, transformers, scripted, or a package's.")
+    ] = None,
+    model: Annotated[
+        str | None, Parameter(help="Name at the endpoint, or of local and transformers file or folder.")
+    ] = None,
     script: Annotated[Path | None, Parameter(help="File of replies for the scripted mind.")] = None,
     seed: Annotated[int | None, Parameter(help="Seed of everything that is drawn.")] = None,
     rules: Annotated[
@@ -72,6 +77,7 @@ def run(
             "--cycles": cycles,
             "--interval": interval,
             "--mind": mind,
+            "--model": model,
             "--script": script,
             "--seed": seed,
             "--tools": tools,
@@ -80,7 +86,7 @@ def run(
     if reload and not rules:
         raise UsageError("--reload looks after the files of --rules: name one")
     settings = common.settings(
-        of_agents(workspace, interval, processes, mind, script, seed)
+        of_agents(workspace, interval, processes, mind, script, seed, model)
         | {"ui": {"port": ui_port}, "metrics": {"port": metrics_port}}
         | {"tools": {"files": [str(file.expanduser().absolute()) for file in tools] if tools else None}}
     )
@@ -104,6 +110,7 @@ def of_agents(
     mind: str | None,
     script: Path | None,
     seed: int | None,
+    model: str | None = None,
 ) -> dict[str, object]:
     """The settings of the options that concern the agents; None: not given."""
     return {
@@ -111,6 +118,7 @@ def of_agents(
         "cycle": {"interval": interval, "processes": processes},
         "mind": {
             "kind": mind or ("scripted" if script is not None else None),
+            "model": model,
             "script": str(script) if script is not None else None,
         },
         "seed": seed,

@@ -38,7 +38,7 @@ from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, together, wanted_builtin
 from conch.cycle.hosting.claim import claimed
-from conch.engine import ENGINE_MODULE, checked
+from conch.engine import checked_model, engine_module
 from conch.errors import ConchError
 from conch.home import Home
 from conch.minds import refuse_minds
@@ -118,8 +118,10 @@ class RunChildren:
         return [self._made(PAGE, CONSUMER_MODULE, nice=PAGE_NICE)] if PAGE in self._state.wanted_builtin() else []
 
     def engines(self) -> list[ChildProcess]:
-        """The engine of the mind `local`, one for all agents. It has the agents' niceness: they wait for it."""
-        return [self._made(ENGINE, ENGINE_MODULE, secrets=False)] if self._state.model is not None else []
+        """The engine of the mind `local` or `transformers`, one for all agents. It has the agents' niceness: they wait
+        for it."""
+        module = engine_module(self._state.settings)
+        return [self._made(ENGINE, module, secrets=False)] if self._state.model is not None else []
 
     def _made(self, name: str, module: str, *, lasts: bool = True, nice: int = 0, secrets: bool = True) -> ChildProcess:
         watched = ChildRecord(name)
@@ -203,8 +205,8 @@ class ProcessTree:
             if state.has_agent:
                 await asyncio.to_thread(refuse_minds, state.settings.mind)
                 state.tools = await asyncio.to_thread(installed_tools)
-            if state.has_agent and (local := state.settings.mind.of_kind("local")) is not None:
-                state.model = await asyncio.to_thread(checked, local.model)
+            if state.has_agent and (served := state.settings.mind.served) is not None:
+                state.model = await asyncio.to_thread(checked_model, served)
             state.values = await asyncio.to_thread(in_force, state.settings.values)
             end_stale_sandboxes(state.workspaces)
             keeping: list[asyncio.Task[Any]] = []

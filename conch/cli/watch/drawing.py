@@ -121,8 +121,9 @@ def _named(name: str, width: int) -> str:
     return f"{name:<{room}}" if len(name) <= room else name[: room - 1] + "…"
 
 
-def below(picture: WatchPicture, width: int) -> Text:
-    """The consumers' lags, the watchers' alarms, and the result of the last key."""
+def below(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
+    """The consumers' lags, the watchers' alarms, the agent's lineage where it has one, and the result of the last
+    key."""
     text = Text(no_wrap=True, overflow="ellipsis")
     behind = [(name, lag) for name, lag in picture.lags if lag]
     text.append(" lag    ", "bold")
@@ -133,6 +134,8 @@ def below(picture: WatchPicture, width: int) -> Text:
     text.append("\n alarms ", "bold")
     more = f" (and {len(picture.alarms) - 1} more: conch status)" if len(picture.alarms) > 1 else ""
     text.append(picture.alarms[0] + more if picture.alarms else "none", "red" if picture.alarms else "dim")
+    if life.trained:
+        text.append("\n trained ", "bold").append(life.trained)
     skipped = f"{picture.skipped:,} events came too fast to be shown" if picture.skipped else ""
     if said := " · ".join(filter(None, (picture.said, skipped))):
         text.append("\n " + said, "yellow")

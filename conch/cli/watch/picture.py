@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conch.text import safe_text
-from conch.views import action_words, needed, scored_words, total_ms, urgent_need
-from conch_schemas import ActionTaken, Event, ExperienceRecorded, NeedsChanged
+from conch.training import LineageState, after
+from conch.views import action_words, lineage_line, lineage_words, needed, scored_words, total_ms, urgent_need
+from conch_schemas import OF_TRAINING, ActionTaken, Event, ExperienceRecorded, NeedsChanged
 
-KINDS: tuple[type[Event], ...] = (ActionTaken, ExperienceRecorded, NeedsChanged)
+KINDS: tuple[type[Event], ...] = (ActionTaken, ExperienceRecorded, NeedsChanged, *OF_TRAINING)
 """Event types that are read from the stream."""
 ROWS = 200
 """Cycles of one agent that are kept, the newest."""
@@ -56,6 +57,13 @@ class AgentPicture:
     """Rows by cycle, the oldest first."""
     needs: dict[str, float] = field(default_factory=dict)
     needs_cycle: int = -1
+    lineage: LineageState = field(default_factory=LineageState)
+
+    @property
+    def trained(self) -> str:
+        """Its lineage in a line, made safe for a terminal; empty where nothing was trained."""
+        line = lineage_line(self.lineage)
+        return "" if line is None else safe_text(lineage_words(line), one_line=True)
 
     @property
     def totals(self) -> list[float]:
@@ -132,6 +140,8 @@ class WatchPicture:
     def take(self, event: Event, seq: int = 0) -> None:
         """Take an event of one of these agents, at this stream sequence; a known one changes nothing."""
         life = self.lives.get(event.agent)
+        if life is not None and isinstance(event, OF_TRAINING):
+            self._trained(life, after(life.lineage, event))
         if life is None or event.cycle is None:
             return
         news = False
@@ -144,6 +154,19 @@ class WatchPicture:
         elif isinstance(event, NeedsChanged):
             news = self._needs(life, event.cycle, event.after)
         self.version += news
+
+    def remember_lineage(self, agent: str, state: LineageState) -> None:
+        """Set the lineage of an agent as the store has it, unless its events told of a newer round."""
+        life = self.lives.get(agent)
+        if life is None or state.round is None:
+            return
+        known = life.lineage.round
+        if known is None or known.started.time < state.round.started.time:
+            self._trained(life, state)
+
+    def _trained(self, life: AgentPicture, state: LineageState) -> None:
+        self.version += life.lineage is not state
+        life.lineage = state
 
     def _needs(self, life: AgentPicture, cycle: int, levels: Mapping[str, float]) -> bool:
         if cycle < life.needs_cycle:

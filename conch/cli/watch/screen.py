@@ -118,7 +118,7 @@ class WatchApp(App[None]):
     #fleet { height: auto; max-height: 10; border: round $secondary; }
     #cycles { height: 1fr; min-height: 3; scrollbar-size-horizontal: 0; }
     .-tiny #cycles { scrollbar-size-vertical: 0; }
-    #below { height: auto; max-height: 3; }
+    #below { height: auto; max-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
@@ -202,7 +202,7 @@ class WatchApp(App[None]):
         for name, draw in (("reward", drawing.reward), ("components", drawing.components), ("needs", drawing.needs)):
             room = self.query_one(f"#{name}").content_size.width
             self._show(name, draw(life, room))
-        self._show("below", drawing.below(picture, self.size.width))
+        self._show("below", drawing.below(picture, life, self.size.width))
         self._draw_cycles(life, anew=new_table)
         for table in self.query("#fleet").results(_KeyedTable):
             lives = list(picture.lives.values())[:FLEET_ROWS]

@@ -19,6 +19,8 @@ from conch.home import Home
 from conch.requests import ask, ask_all
 from conch.tasks import background
 from conch.text import safe_text
+from conch.training import LineageState
+from conch.views import read_lineage
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
 
 Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
@@ -195,6 +197,7 @@ class PictureSource:
         try:
             for experience in await asyncio.to_thread(self._stored, agent, most):
                 self.picture.take(experience)
+            self.picture.remember_lineage(agent, await asyncio.to_thread(self._lineage, agent))
         except ConchError as error:
             self.picture.change(said=safe_text(str(error), one_line=True))
 
@@ -215,6 +218,10 @@ class PictureSource:
     def _stored(self, agent: str, most: int) -> list[ExperienceRecorded]:
         with self._store() as store:
             return [] if store is None else list(store.cycles.last(agent, most))
+
+    def _lineage(self, agent: str) -> LineageState:
+        with self._store() as store:
+            return LineageState() if store is None else read_lineage(store, agent)
 
     async def cycle(self, agent: str, number: int) -> Whole | None:
         """A cycle whole, from the store, else from the stream; None: it is not recorded yet, or not any more.

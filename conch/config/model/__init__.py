@@ -5,6 +5,7 @@ from conch.config.model.agent import (
     LEAST_WINDOW,
     MIND_GROUP,
     MINDS,
+    SERVED,
     CycleSettings,
     MindSettings,
     OneMindSettings,
@@ -46,7 +47,6 @@ from conch.config.model.tools.http import HttpToolSettings
 from conch.config.model.tools.mcp import McpServerSettings, McpToolSettings
 from conch.config.model.tools.policy import PolicyRule
 from conch.config.model.training import (
-    WAITING_KEYS,
     ForkSettings,
     IntrinsicMotivationSettings,
     RewardWeightSettings,
@@ -65,8 +65,8 @@ __all__ = [
     "MIND_GROUP",
     "MOST_SENSES",
     "PROGRESS_WEIGHT",
+    "SERVED",
     "UI_PORT",
-    "WAITING_KEYS",
     "WATCHED_COMPONENTS",
     "ActuatorSettings",
     "AlertSettings",

@@ -16,8 +16,10 @@ from conch.installed import entry_points_of
 
 LEAST_WINDOW = 512
 """Tokens of the smallest context window: the smallest prompt has 256, and a reply is to fit in beside it."""
-MINDS = ("reflex", "openai", "local", "scripted")
+MINDS = ("reflex", "openai", "local", "transformers", "scripted")
 """The kinds of minds that Conch brings."""
+SERVED = ("local", "transformers")
+"""The kinds whose model an engine of Conch serves."""
 MIND_GROUP = "conch.minds"
 """Entry points by which installed packages register minds."""
 MOST_FALLBACKS = 8
@@ -54,7 +56,7 @@ class OneMindSettings(SettingsSection):
     """One mind: an endpoint and its model, the embedded mind, or a script."""
 
     kind: Annotated[str, Field(json_schema_extra={"examples": list(MINDS)})] = "reflex"
-    """reflex: a bandit; openai: a compatible endpoint; local: a model of Conch; scripted: a file; or a package's."""
+    """reflex; openai: a compatible endpoint; local or transformers: an engine of Conch; scripted; or a package's."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
@@ -62,11 +64,11 @@ class OneMindSettings(SettingsSection):
     api_key: SecretStr | None = None
     """Bearer key of the endpoint."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
-    """Sampling temperature, 0 to 2; local, where it is not set: 0.3."""
+    """Sampling temperature, 0 to 2; local and transformers, where it is not set: 0.3."""
     max_tokens: Annotated[int, Field(gt=0)] = 1024
     """Most tokens of one reply."""
     context_window: Annotated[int, Field(ge=LEAST_WINDOW)] | None = None
-    """Tokens of the model's context window; none: not known; of local, what the model has, at most 8192."""
+    """Tokens of the model's context window; none: not known; of Conch's engines, what the model has, at most 8192."""
     prompt_tokens: Annotated[int, Field(ge=256)] | None = None
     """Most tokens of a prompt; none: as context_window allows, else 8000 (512 but for openai). Below 1500: one task."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
@@ -77,6 +79,8 @@ class OneMindSettings(SettingsSection):
     """What decisions are held to: grammar, JSON schema, calls of tools; auto: the first that the endpoint takes."""
     free_share: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Share of cycles, 0..1, whose decision is decoded without a constraint where there is one."""
+    adapters: Literal["auto", "vllm", "sglang", "named"] = "auto"
+    """How the endpoint loads adapters: as vLLM, as SGLang, or by an operator (named); auto: as it says of itself."""
     script: str | None = None
     """File of replies for the scripted mind, one per line."""
     reflex: ReflexSettings = ReflexSettings()
@@ -143,8 +147,10 @@ class MindSettings(OneMindSettings):
                     f"mind.fallbacks[{number}] is asked already: name a key that differs, such as kind: reflex"
                 )
         blocks = self.blocks()
-        if len({one.model for one in blocks.values() if one.kind == "local"}) > 1:
-            raise ValueError("a run serves one local model: give all minds of the kind local the same model")
+        if len({(one.kind, one.model) for one in blocks.values() if one.kind in SERVED}) > 1:
+            raise ValueError(
+                "a run serves one local model: give all minds of the kinds local and transformers one kind and model"
+            )
         if len({(one.model, one.reflex) for one in blocks.values() if one.kind == "reflex"}) > 1:
             raise ValueError("an agent has one reflex mind: give all of the kind reflex the same model and reflex")
         if self.currency is None and (priced := [name for name, one in blocks.items() if one.price is not None]):
@@ -177,6 +183,11 @@ class MindSettings(OneMindSettings):
     def of_kind(self, kind: str) -> OneMindSettings | None:
         """The first of the minds that are asked that is of this kind; None: there is none."""
         return next((one for one in self.blocks().values() if one.kind == kind), None)
+
+    @property
+    def served(self) -> OneMindSettings | None:
+        """The first of the minds that are asked whose model an engine of Conch serves; None: there is none."""
+        return next((one for one in self.blocks().values() if one.kind in SERVED), None)
 
     def alone(self) -> Self:
         """These settings without minds for single steps, and without fallbacks."""

@@ -18,6 +18,12 @@ from conch_schemas import (
     ActDenied,
     ActionDecided,
     ActionTaken,
+    AdapterGated,
+    AdapterProbed,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
+    AdapterShadowed,
     AgentPaused,
     AgentResumed,
     AnswerRated,
@@ -41,6 +47,8 @@ from conch_schemas import (
     TaskProgressed,
     ThoughtFormed,
     ThoughtGrounded,
+    TrainingFinished,
+    TrainingStarted,
     WeightsSet,
     control_subject,
     subject_filter,
@@ -88,11 +96,19 @@ OF_AGENTS = (
     BudgetReached,
     TaskProgressed,
     MemoryConsolidated,
+    TrainingStarted,
+    TrainingFinished,
+    AdapterGated,
+    AdapterProbed,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
+    AdapterShadowed,
     ReviewDecided,
     PersonForgotten,
 )
 """The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
-to them, ratings, reviews, and records of what it removed at a person's request."""
+to them, ratings, reviews, moves of a pointer that people ask for, and records of what was forgotten."""
 OF_PEOPLE = (
     MessageReceived,
     AnswerRated,
@@ -105,10 +121,13 @@ OF_PEOPLE = (
     RewardAssigned,
     ForkScored,
     ReviewDecided,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
     PersonForgotten,
 )
 """The events that the command line publishes: weights, scores by people and of the past, candidates of forks, reviews,
-records of what was forgotten,
+adapters that people promote, refuse and roll back, records of what was forgotten,
 and messages to agents and decisions on their acts while no run is in progress."""
 _READ = (
     "INFO",

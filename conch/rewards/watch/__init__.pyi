@@ -13,4 +13,7 @@ from .state import ComposedReward as ComposedReward
 from .state import WatchState as WatchState
 from .state import amounts as amounts
 from .words import MEANINGS as MEANINGS
+from .words import Severity as Severity
+from .words import alarm_name as alarm_name
 from .words import bounds as bounds
+from .words import severity as severity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from conch.rewards.watch.look import WatchFinding, back
 from conch_schemas import AlarmKind
@@ -20,6 +20,30 @@ MEANINGS: Final[dict[AlarmKind, str]] = {
     "that is gamed: read the newest acts, and do not train on them before you know why.",
 }
 """Meaning and advice for each kind of alarm."""
+
+NAMES: Final[dict[AlarmKind, str]] = {
+    "dominance": "one rule decides all",
+    "collapse": "rewards all alike",
+    "length_drift": "replies changed length",
+    "falling_entropy": "stuck in a habit",
+    "held_out": "paid more, not better",
+}
+"""The name of each kind of alarm for a person."""
+SERIOUS: Final[frozenset[AlarmKind]] = frozenset({"held_out"})
+"""Kinds whose acts are not to be trained on before a person knows why. Any other is a warning: a young agent that does
+much the same raises one, and nothing is wrong."""
+
+Severity = Literal["warning", "serious"]
+
+
+def alarm_name(alarm: AlarmKind) -> str:
+    """An alarm's name for a person."""
+    return NAMES[alarm]
+
+
+def severity(alarm: AlarmKind) -> Severity:
+    """How much an alarm matters."""
+    return "serious" if alarm in SERIOUS else "warning"
 
 
 def sentence(finding: WatchFinding, acts: int, *, begins: bool) -> str:

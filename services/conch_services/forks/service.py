@@ -118,7 +118,10 @@ class ForkService:
             seeds = tuple(range(FIRST_SEED, FIRST_SEED + settings.forks.candidates))
             fork = Fork(ForkRequest(recorded, seeds), minds, settings, in_force(settings.values))
             for seed in fork.missing(known):
-                if self._rate.left(time.monotonic()) <= 0 or await self._is_used_up(bus, agent):
+                if self._rate.left(time.monotonic()) <= 0:
+                    self._queue.put_back(agent, cycle)  # what is missing is made when the hour has room again
+                    return
+                if await self._is_used_up(bus, agent):
                     return
                 self._rate.took(time.monotonic())
                 async for candidate in fork.candidates([seed]):

@@ -15,6 +15,7 @@ from conch.consumer.group import ReaderLag
 from conch.consumer.operations import RetentionBlocker
 from conch.rewards.watch import WatchState, look
 from conch_schemas import (
+    OF_TRAINING,
     ActionDecided,
     ActionTaken,
     AlarmKind,
@@ -34,6 +35,7 @@ from conch_schemas import (
 )
 from conch_services.metrics.instruments import Distribution, Instruments
 from conch_services.metrics.labels import OTHER, BoundedLabels, exemplar_of
+from conch_services.metrics.training import TrainingFigures
 
 MOST_COMPONENTS = 50
 MOST_CONSUMERS = 100
@@ -95,6 +97,9 @@ class EventCounter:
         """Agent's label -> sequence of the newest act that was recorded."""
         self._unpaid: dict[int, float] = {}
         """Hash of an action id -> when the stream stored the act; the oldest first."""
+        self._policies: dict[str, str | None] = {}
+        """Agent's label -> digest of the policy that acted last."""
+        self._training = TrainingFigures(instruments, self._agents)
         self._met: set[str] = set()
         """Labels of agents that have counters."""
         self._earned: dict[str, Component] = {}
@@ -107,8 +112,14 @@ class EventCounter:
         self._to.events(event.TYPE).inc()
         if (agent := self._agents(event.agent)) not in self._met:
             self._meet(agent)
-        if (count := _COUNTS.get(type(event))) is not None:
+        if isinstance(event, OF_TRAINING):
+            self._training.count(event)
+        elif (count := _COUNTS.get(type(event))) is not None:
             count(self, event, at)
+
+    def remember(self, event: Event) -> None:
+        """Take an event of training of before this process, so that the gauges of training show what is now."""
+        self._training.remember(event)
 
     def set_standings(self, standings: Sequence[ReaderLag]) -> None:
         """Set the consumers' lags; consumers that are gone are no longer shown."""
@@ -193,6 +204,9 @@ class EventCounter:
         if outcome != "unknown":  # the time of an act that a crash cut short is unknown
             self._phase("act", event.ms.get("act", 0.0), event, at)
         self._to.last_cycle.set(at, agent)
+        if self._policies.get(agent, "") != event.policy:
+            self._policies[agent] = event.policy
+            self._to.policy_changed.set(at, agent)
         if agent in self._waiting:
             self._waiting.discard(agent)
             self._to.budget_waits.set(0.0, agent)

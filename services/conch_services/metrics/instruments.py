@@ -133,6 +133,30 @@ class Instruments:
         gap = "Standard deviations by which the total rose beyond a held-out score."
         self.gap = gauge("conch_held_out_gap", gap, "agent", "component")
 
+        # What training makes of it.
+        phase = "1 for what the lineage of the agent's adapters is at, else 0."
+        self.training_phase = gauge("conch_training_phase", phase, "agent", "phase")
+        generation = "Generation of the adapter that acts; 0: the base model alone."
+        self.training_generation = gauge("conch_training_generation", generation, "agent")
+        rounds = "Rounds of training that ended, by how."
+        self.training_rounds = counter("conch_training_rounds_total", rounds, "agent", "outcome")
+        gates = "Adapters that the gate judged."
+        self.training_gates = counter("conch_training_gates_total", gates, "agent", "verdict")
+        rollbacks = "Adapters that were taken back, by what called for it."
+        self.training_rollbacks = counter("conch_training_rollbacks_total", rollbacks, "agent", "trigger")
+        refusals = "Rounds in a row, up to the newest one, whose adapter was refused."
+        self.training_refusals = gauge("conch_training_refusals", refusals, "agent")
+        loss = "Loss of the round that trains, at its last report; none while none trains."
+        self.training_loss = gauge("conch_training_loss", loss, "agent")
+        last_round = "When the newest round began, seconds since the epoch."
+        self.training_last_round = gauge("conch_training_last_round_timestamp_seconds", last_round, "agent")
+        last_move = "When an adapter was promoted or taken back last, seconds since the epoch."
+        self.training_last_move = gauge("conch_training_last_move_timestamp_seconds", last_move, "agent")
+        changed = (
+            "When the policy that acts became another, seconds since the epoch; at the latest when this process began."
+        )
+        self.policy_changed = gauge("conch_policy_changed_timestamp_seconds", changed, "agent")
+
         # How the consumers are.
         pending = "Events that wait for a consumer, behind its place in the stream."
         self.pending = gauge("conch_consumer_pending_messages", pending, "consumer")

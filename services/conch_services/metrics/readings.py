@@ -33,6 +33,10 @@ class Readings(Collector):
         """Take the reading for these label values."""
         self._values[labels] = value
 
+    def remove(self, *labels: str) -> None:
+        """Show no reading for these label values; where there is none, nothing changes."""
+        self._values.pop(labels, None)
+
     def replace(self, values: Values) -> None:
         """Show these readings and no others."""
         self._values = dict(values)

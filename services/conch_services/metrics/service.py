@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 
-from conch.bus import Bus, ReceivedEvent, SharedSubscription
+from conch.bus import Bus, ReceivedEvent, SharedSubscription, decoded
 from conch.config.model import METRICS_PORT
 from conch.consumer import ServiceContext
 from conch.consumer.group import standings
@@ -29,6 +30,7 @@ from conch.errors import BusError, ConchError
 from conch.log import get_logger
 from conch.metrics import CONTENT_TYPES, PLUGIN_METRICS, wants_openmetrics
 from conch.tasks import ungrouped
+from conch_schemas import OF_TRAINING, ContractViolationError, TrainingProgressed, subject_filter
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 
@@ -112,10 +114,10 @@ class MetricsService:
 
     async def _run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         bus = shared_events.bus
+        begin = shared_events.seq if self._since is None else self._since
+        await self._recall_training(bus, begin)
         async with (
-            shared_events.subscribe(
-                None, after=shared_events.seq if self._since is None else self._since
-            ) as subscription,
+            shared_events.subscribe(None, after=begin) as subscription,
             asyncio.TaskGroup() as group,
         ):
             await self._look_at_consumers(bus)
@@ -131,6 +133,16 @@ class MetricsService:
             await stop.wait()
             for task in tasks:
                 task.cancel()
+
+    async def _recall_training(self, bus: Bus, upto: int) -> None:
+        """Take what the stream has of training up to this sequence, so that its gauges do not wait for the next
+        move. What was trimmed is not known."""
+        filters = [subject_filter(kind) for kind in OF_TRAINING if kind is not TrainingProgressed]
+        async for delivery in bus.read(filters):
+            if delivery.seq > upto:
+                return
+            with contextlib.suppress(ContractViolationError):  # its consumers write the dead letters
+                self._counting.remember(decoded(delivery.subject, delivery.data))
 
     async def _look_at_consumers(self, bus: Bus) -> None:
         self._counting.set_standings(await standings(bus))

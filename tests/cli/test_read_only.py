@@ -91,7 +91,7 @@ def test_a_store_of_an_older_version_is_named(filled: Life, home: Home, reads: R
     found = reads("status")
 
     assert found.returncode == 1
-    assert "was written by an older Conch (schema 3, this one knows 6)" in found.stderr
+    assert "was written by an older Conch (schema 3, this one knows 8)" in found.stderr
     assert "which migrates it" in found.stderr
     assert found.stderr.count("\n") == 1
 

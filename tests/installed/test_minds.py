@@ -49,8 +49,9 @@ def test_a_kind_that_there_is_not_names_those_that_there_are(install: Install, t
     with pytest.raises(ConfigError) as refused:
         load(None, Home(tmp_path), {"mind": {"kind": "orakle"}})
 
-    assert "mind.kind must be 'reflex', 'openai', 'local' or 'scripted', or of an installed package: 'oracle'" in str(
-        refused.value
+    assert (
+        "mind.kind must be 'reflex', 'openai', 'local', 'transformers' or 'scripted', or of an installed package: 'oracle'"
+        in str(refused.value)
     )
     assert load(None, Home(tmp_path), {"mind": {"kind": "oracle"}}).mind.kind == "oracle"
 

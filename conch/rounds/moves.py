@@ -11,7 +11,16 @@ from typing import Literal, get_args
 from conch.bus import PolicyRecord, TrialRecord
 from conch.errors import CheckError, TrainingError
 from conch.rounds.log import LineageLog
-from conch.training import AdapterShelf, LineageState, move_pointer, on_trial, promoted, read_pointer, rolled_back
+from conch.training import (
+    AdapterShelf,
+    LineageState,
+    move_pointer,
+    on_trial,
+    promoted,
+    read_pointer,
+    rolled_back,
+    send_adapter,
+)
 from conch_schemas import AdapterPromoted, AdapterRefused, AdapterRolledBack
 
 Trigger = Literal["worse", "format", "guard", "probe", "load", "person"]
@@ -33,6 +42,7 @@ async def promote(
             f"the adapter {adapter[:12]} was trained for another agent ({found.identity.agentuid}): an adapter "
             f"acts for its own agent alone, {log.agent} is {log.agentuid}"
         )
+    await send_adapter(log.bus, shelf, adapter)
     _, after = await move_pointer(
         log.bus,
         log.agent,

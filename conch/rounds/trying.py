@@ -59,8 +59,7 @@ class CandidateTrials:
                 await refuse(self.record, round, stage, outcome.why)
                 return "done"
         evidence = ended["canary"]
-        shelf = AdapterShelf(self.home.adapters)
-        await promote(self.record, shelf, round.adapter, by="trial", why=evidence.why, evidence=evidence.id)
+        await promote(self.record, self.home, round.adapter, by="trial", why=evidence.why, evidence=evidence.id)
         self.acts = None
         return "done"
 

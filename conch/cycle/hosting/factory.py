@@ -382,4 +382,4 @@ def _frozen(mind: Mind, settings: Settings, home: Home) -> tuple[ReflexMind, Fro
     decides = decides.minds[0] if isinstance(decides, MindChain) else decides
     if not isinstance(decides, ReflexMind) or settings.mind.deciding.model == "random":
         return None
-    return decides, FrozenShelf(home.generations)
+    return decides, FrozenShelf(home.generations(settings.agent))

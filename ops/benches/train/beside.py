@@ -1,7 +1,8 @@
 """The agent beside a training child: how long its cycles take while one trains, and while none does.
 
 One `conch run` of the embedded mind in the default workspace, all its consumers with it. Spans with and without
-training take turns, so that the rest of the machine does the same to both; a child trains a tiny base meanwhile.
+training take turns, so that the rest of the machine does the same to both: one child trains a tiny base, and is stopped
+in the others.
 A cycle's time is that of its thought, and from the storing of that to the storing of its act.
 """
 
@@ -11,17 +12,18 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 from runs import CONCH, percentile
 
 from conch.bus.access import access_to
@@ -36,14 +38,15 @@ from conch_schemas import ActionTaken, ThoughtFormed, decode, subject_filter
 
 INTERVAL = 0.05
 """Seconds from one cycle to the next."""
-SPANS, QUICK_SPANS = 6, 1
+SPANS, QUICK_SPANS = 5, 1
 """Spans of each kind."""
-SECONDS, QUICK_SECONDS = 30.0, 8.0
+SECONDS, QUICK_SECONDS = 25.0, 5.0
 """Of a span."""
 SETTLE = 1.0
 """Seconds at the beginning of a span whose cycles do not count: what the span before left is at its end by then."""
 ROWS = 400
-START_SECONDS = 60.0
+START_SECONDS, BEGIN_SECONDS = 60.0, 300.0
+"""Longest waits for the first acts, and for the child's first step."""
 SYSTEM = 'Answer with one action: TOOL: filesystem(operation="read", path="FILE"), or DO_NOTHING: reason.'
 MAKE = """
 import json, sys
@@ -76,20 +79,19 @@ async def _measure(spans: int, seconds: float) -> None:
         )  # fmt: skip
         try:
             await _acts(home)
-            had, steps, used = list[Span](), 0, 0.0
-            for number in range(2 * spans):
-                begin, trains = time.time(), bool(number % 2)
-                if trains:
-                    more, cpu = await _training(place, job, seconds)
-                    steps, used = steps + more, used + cpu
-                else:
+            async with _child(place, job) as child:
+                had = list[Span]()
+                for number in range(2 * spans):
+                    begin, trains = time.time(), bool(number % 2)
+                    child.goes_on(trains)
                     await asyncio.sleep(seconds)
-                had.append(Span(trains, begin + SETTLE, time.time()))
+                    had.append(Span(trains, begin + SETTLE, time.time()))
+                steps, share = child.steps, child.used() / (spans * seconds)
             times = await _cycle_times(home)
         finally:
             process.terminate()
             process.wait()
-    _tell(times, had, steps, used / (spans * seconds))
+    _tell(times, had, steps, share)
 
 
 def _job(place: Path) -> TrainingJob:
@@ -121,25 +123,55 @@ def _job(place: Path) -> TrainingJob:
     )
 
 
-async def _training(place: Path, job: TrainingJob, seconds: float) -> tuple[int, float]:
-    """Train for so long: (steps that were done, seconds of processor time of the children)."""
-    steps, before = 0, _cpu_of_ended()
-    until = asyncio.get_running_loop().time() + seconds
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(until):
-            while True:
-                async with aclosing(run_child(job, place / "child.log")) as reports:
-                    async for report in reports:
-                        if isinstance(report, TrainingFailure):
-                            raise SystemExit(f"the child failed: {report.reason}")
-                        steps += report.kind == "progressed"
-    return steps, _cpu_of_ended() - before
+class TrainingChild:
+    """A child that trains, is stopped and goes on."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process, self._before = process, process.cpu_times()
+        self.steps = 0
+        """Since its first one."""
+
+    def goes_on(self, trains: bool) -> None:
+        """Let it train, or stop it."""
+        self._process.send_signal(signal.SIGCONT if trains else signal.SIGSTOP)
+
+    def used(self) -> float:
+        """Seconds of processor time since its first step."""
+        now = self._process.cpu_times()
+        return now.user + now.system - self._before.user - self._before.system
 
 
-def _cpu_of_ended() -> float:
-    """Seconds of processor time of the children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+@asynccontextmanager
+async def _child(place: Path, job: TrainingJob) -> AsyncIterator[TrainingChild]:
+    """Entered, a child has done its first step."""
+    begun, child = asyncio.Event(), list[TrainingChild]()
+
+    async def follow() -> None:
+        async with aclosing(run_child(job, place / "child.log")) as reports:
+            async for report in reports:
+                if isinstance(report, TrainingFailure):
+                    raise SystemExit(f"the child failed: {report.reason}")
+                if begun.is_set():
+                    child[0].steps += 1
+                    continue
+                known = [one for one in psutil.Process().children() if "conch.training.child" in one.cmdline()]
+                child.append(TrainingChild(known[0]))
+                begun.set()
+
+    following = asyncio.create_task(follow())
+    try:
+        async with asyncio.timeout(BEGIN_SECONDS):
+            await asyncio.wait(
+                {following, beginning := asyncio.create_task(begun.wait())}, return_when="FIRST_COMPLETED"
+            )
+        if following.done():
+            await following
+        await beginning
+        yield child[0]
+    finally:
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
 
 
 async def _acts(home: Home) -> None:

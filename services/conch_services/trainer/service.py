@@ -40,7 +40,7 @@ from conch.rounds import (
     why_not_yet,
 )
 from conch.tasks import OwnedTasks, cancel_and_wait
-from conch.training import AdapterShelf, LineageState, drop_adapters
+from conch.training import LineageState, drop_adapters
 from conch_schemas import OF_TRAINING, AdapterPromoted, AdapterRolledBack, Event, ExperienceRecorded, TrainingReason
 from conch_services.trainer.lineages import FollowedLineage
 from conch_services.trainer.requests import REQUESTS, TrainerRequest, answer
@@ -158,6 +158,8 @@ class TrainerService:
                 continue
             if lineage.is_changed:
                 return agent
+            if self._settings.mind.deciding.kind == "reflex":
+                continue  # its agent freezes and judges its parameters by itself
             settings = self._settings.training
             moment = lineage.now()
             if not lineage.is_open and is_look(moment, settings) and why_not_yet(moment, settings) is None:
@@ -270,7 +272,7 @@ class TrainerService:
         if adapter is None:
             raise UsageError("name the adapter that is to act")
         record = lineage.trainer.record
-        moved = await promote(record, AdapterShelf(self._home.adapters), adapter, by="person", why=BY_PERSON)
+        moved = await promote(record, self._home, adapter, by="person", why=BY_PERSON)
         lineage.trainer.forget_acts()
         return f"generation {moved.generation} acts from the next cycle on (move {moved.move})"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from conch.bus import SharedSubscription
+from conch.bus import Bus, SharedSubscription
 from conch.config import SERVED, Masker, MindSettings, Settings, to_install
 from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
@@ -117,7 +118,7 @@ class AgentFactory:
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._tokens = _counter(child.settings.mind)
-        self._engine, self._adapters = _adapters(child.settings.mind, Home(child.home))
+        self._engine, self._adapters = _adapters(child.settings.mind, Home(child.home), shared_events.bus)
         self._questions = OpenQuestions(child.report)
         self._shelf = FilePool()
         self._minds: dict[str, Mind] = {}
@@ -356,17 +357,19 @@ def _seed(seed: int, name: str) -> int:
     return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=6).digest())
 
 
-def _adapters(settings: MindSettings, home: Home) -> tuple[ServedEngineAdapters | None, ProvenAdapters | None]:
+def _adapters(
+    settings: MindSettings, home: Home, bus: Bus
+) -> tuple[ServedEngineAdapters | None, ProvenAdapters | None]:
     """The adapters of the engine of the mind that decides; None where that serves none. Nothing is opened yet."""
     names = [name for name, one in settings.blocks().items() if one == settings.deciding]
     if settings.deciding.kind not in SERVES_ADAPTERS:
         return None, None
     from conch.cycle.acting.engine import ServedEngineAdapters
     from conch.cycle.acting.proven import ProvenAdapters
-    from conch.training import AdapterShelf
+    from conch.training import AdapterShelf, fetch_adapter
 
-    engine = ServedEngineAdapters(settings.deciding, names[0])
-    return engine, ProvenAdapters(engine, AdapterShelf(home.adapters))
+    engine, shelf = ServedEngineAdapters(settings.deciding, names[0]), AdapterShelf(home.adapters)
+    return engine, ProvenAdapters(engine, shelf, fetch=partial(fetch_adapter, bus, shelf))
 
 
 def _frozen(mind: Mind, settings: Settings, home: Home) -> tuple[ReflexMind, FrozenShelf] | None:
@@ -379,4 +382,4 @@ def _frozen(mind: Mind, settings: Settings, home: Home) -> tuple[ReflexMind, Fro
     decides = decides.minds[0] if isinstance(decides, MindChain) else decides
     if not isinstance(decides, ReflexMind) or settings.mind.deciding.model == "random":
         return None
-    return decides, FrozenShelf(home.generations)
+    return decides, FrozenShelf(home.generations(settings.agent))

@@ -50,6 +50,7 @@ from .data_sets import DataSnapshot as DataSnapshot
 from .data_sets import DataSnapshots as DataSnapshots
 from .data_sets import RowAct as RowAct
 from .data_sets import row_acts as row_acts
+from .dead_letters import LetterRow as LetterRow
 from .dead_letters import Letters as Letters
 from .dead_letters import LetterSettled as LetterSettled
 from .dead_letters import LetterShown as LetterShown

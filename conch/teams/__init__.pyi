@@ -35,6 +35,7 @@ from .router import refusal as refusal
 from .router import sent as sent
 from .router import taken as taken
 from .state import TEAM_KINDS as TEAM_KINDS
+from .state import DecisionRecord as DecisionRecord
 from .state import RoleState as RoleState
 from .state import TeamState as TeamState
 from .state import followed as followed
@@ -47,6 +48,7 @@ from .topology import PLANNER as PLANNER
 from .topology import ROLES as ROLES
 from .topology import TOPOLOGIES as TOPOLOGIES
 from .topology import Topology as Topology
+from .topology import chain_order as chain_order
 from .topology import known_topology as known_topology
 from .topology import may_send as may_send
 from .topology import next_in_chain as next_in_chain

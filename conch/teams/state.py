@@ -42,6 +42,8 @@ TEAM_KINDS: Final[tuple[type[Event], ...]] = (
 )
 """The events that only a team itself publishes."""
 
+APPLIED: Final = 128
+"""Ids of applied events that are kept."""
 _Count = Annotated[int, Field(ge=0)]
 
 
@@ -78,6 +80,31 @@ class EarnedStep(_TeamModel):
     terminal: bool
 
 
+class DecisionRecord(_TeamModel):
+    """A decision with what came of it, as the log has it."""
+
+    step: _Count
+    topology: str
+    x: tuple[float, ...]
+    action: str
+    epsilon: float
+    ms: float
+    attempted: bool
+    """Whether another topology was chosen."""
+    committed: bool = False
+    epoch: _Count
+    """The active epoch after it."""
+    error: str | None = None
+    """Why the switch was refused or aborted; None: it was not."""
+    topology_after: str | None = None
+    """The topology after a committed switch; None: it stays."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a switch was chosen and has no end yet."""
+        return self.attempted and not self.committed and self.error is None
+
+
 class TeamState(_TeamModel):
     """A team. Bounded by its router's limits, the window and the controller."""
 
@@ -104,12 +131,15 @@ class TeamState(_TeamModel):
     """The last step after which the controller chose; -1: none."""
     decision: str | None = None
     """Id of the last decision, whose reward the next step earns; None: it has it, or there is none."""
+    last_decision: DecisionRecord | None = None
     messaged_step: int = -1
     """The last step in which a message was sent."""
     task: TaskStanding = TaskStanding()
     earned: EarnedStep | None = None
     switched_since: bool = False
     """Whether a switch was committed since the last step of the task."""
+    applied: tuple[str, ...] = ()
+    """Ids of the last events that were applied, APPLIED at most: a team hears its own events once more, later."""
 
     @property
     def turn(self) -> str:
@@ -134,8 +164,17 @@ class TeamState(_TeamModel):
 
 def followed(state: TeamState, event: Event) -> TeamState:
     """The state after an event. Others than TEAM_KINDS, acts of the team and steps of its task change nothing."""
+    if event.id in state.applied:
+        return state
+    after = _applied(state, event)
+    if after is state:
+        return state
+    return evolve(after, applied=(*state.applied, event.id)[-APPLIED:])
+
+
+def _applied(state: TeamState, event: Event) -> TeamState:
     match event:
-        case TeamFormed() if event.id != state.formed:
+        case TeamFormed():
             return _formed(state, event)
         case TeamMessage():
             return _messaged(state, event)
@@ -156,9 +195,11 @@ def followed(state: TeamState, event: Event) -> TeamState:
             after = router.committed(state.router, state.limits)
             if after.epoch == state.router.epoch:
                 return state
-            return evolve(state, router=after, coordinator=switched(), switched_since=True)
-        case TeamSwitchAborted() if event.epoch == state.router.epoch:
-            return evolve(state, router=router.aborted(state.router, state.limits))
+            last = _ended(state.last_decision, committed=True, epoch=event.epoch, topology_after=event.topology)
+            return evolve(state, router=after, coordinator=switched(), switched_since=True, last_decision=last)
+        case TeamSwitchAborted() if event.epoch == state.router.epoch and state.router.target is not None:
+            last = _ended(state.last_decision, error=event.why)
+            return evolve(state, router=router.aborted(state.router, state.limits), last_decision=last)
     return state
 
 
@@ -220,8 +261,6 @@ def _acted(state: TeamState, act: ActionTaken) -> TeamState:
 def _progressed(state: TeamState, event: TaskProgressed) -> TeamState:
     """The task's standing; of a step that an act made, what it earned. A standing that was measured without an act is
     what the next step is compared with."""
-    if state.earned is not None and state.earned.event == event.id:
-        return state
     before = state.task if state.task.episode == event.episode else TaskStanding(episode=event.episode)
     rate, tokens = event.test_pass_rate, event.tokens_used
     after = TaskStanding(
@@ -241,11 +280,28 @@ def _progressed(state: TeamState, event: TaskProgressed) -> TeamState:
 
 def _decided(state: TeamState, event: TeamDecided) -> TeamState:
     carried_out = "stay" if event.refused is not None else event.action
+    record = DecisionRecord(
+        step=event.step,
+        topology=event.topology,
+        x=event.x,
+        action=event.action,
+        epsilon=event.epsilon,
+        ms=event.ms,
+        attempted=event.action not in ("stay", event.topology),
+        epoch=state.router.epoch,
+        error=event.refused,
+    )
     return evolve(
         state,
         controller=with_decision(state.controller, event.id, event.x, carried_out),
         decision=event.id,
         decided_step=event.step,
+        last_decision=record,
         window=(*state.window, state.sending)[-WINDOW:],
         sending=(),
     )
+
+
+def _ended(record: DecisionRecord | None, **end: object) -> DecisionRecord | None:
+    """The record of the decision whose switch ended; unchanged where it chose none, as a person's switch."""
+    return evolve(record, **end) if record is not None and record.is_open else record

@@ -25,6 +25,8 @@ from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
+from conch.cycle.team.context import TeamContext, lead_mind, team_of
+from conch.cycle.team.minds import RoleMinds
 from conch.errors import ConfigError, HomeError
 from conch.home import Home
 from conch.log import get_logger
@@ -45,6 +47,7 @@ from conch.tools import (
     device_tools,
     load_tools,
     open_files,
+    tell,
     unknown_tools,
 )
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
@@ -104,6 +107,8 @@ class AgentFactory:
         self._masker = Masker.of(child.settings)
         installed = load_tools(child.spec.tools) if child.spec.tools else ()
         builtin = [tool for tool in BUILTIN_TOOLS if tool.spec.name != GOAL_TOOL or child.settings.own_goals.open]
+        if any(team_of(child.settings, spec.name) is not None for spec in child.spec.agents):
+            builtin.append(tell)
         tools = (*builtin, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
         self._toolbox, self._sandbox = Toolbox(tools, self._masker), Sandbox(child.settings.tools)
         self._servers: Sequence[McpServer] = ()
@@ -114,6 +119,7 @@ class AgentFactory:
             for each in (ACTING_PER_CPU, READING_PER_CPU)
         )
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
+        self._first_word, self._role_minds = first_word, list[MindFactory]()
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._tokens = _counter(child.settings.mind)
@@ -180,6 +186,8 @@ class AgentFactory:
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()
+            for factory in self._role_minds:
+                await factory.__aexit__()
             if self._tokens is not None:
                 await self._tokens.close()
             if self._engine is not None:
@@ -197,6 +205,8 @@ class AgentFactory:
         name, alone = spec.name, self._child.spec.alone
         seed = self._settings.seed if alone else _seed(self._settings.seed, name)
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
+        if (team := team_of(settings, name)) is not None:
+            settings = settings.model_copy(update={"mind": lead_mind(settings, team)})
         origin = RecoveryStart(spec.agentuid, spec.beyond, spec.born)
         base = self._child.spec.workspace
         workspace = base if alone else base / name
@@ -236,6 +246,7 @@ class AgentFactory:
                 writes=writes,
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
+            mind = self._with_roles(mind, settings, at)
             if mind.kind not in UNREAD_KINDS or prompt_limits(settings.mind).is_read:
                 mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind
@@ -264,8 +275,30 @@ class AgentFactory:
             masker=self._masker,
             adapters=self._adapters,
             frozen=_frozen(mind, settings, home),
+            team=self._team(own, settings),
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
+
+    def _team(self, own: Path, settings: Settings) -> TeamContext | None:
+        team = team_of(self._settings, settings.agent)
+        return None if team is None else TeamContext(settings.agent, team, own, settings.seed)
+
+    def _with_roles(self, mind: Mind, settings: Settings, at: RecoveredAgent) -> Mind:
+        """The mind, or of a team with minds of single roles all of them as one."""
+        team = team_of(self._settings, settings.agent)
+        if team is None:
+            return mind
+        turns = {} if at.memory.team is None else at.memory.team.by_role
+        own: dict[str, Mind] = {}
+        for name, role in team.roles.items():
+            if role.mind is None:
+                continue
+            factory = MindFactory(MindSettings.model_validate(role.mind.model_dump()), self._first_word)
+            self._role_minds.append(factory)
+            decided = turns[name].turns if name in turns else 0
+            memory = Home(self._child.home).agent_dir(settings.agent) / name
+            own[name] = factory.make(seed=settings.seed, memory=memory, decided=decided)
+        return RoleMinds(mind, own) if own else mind
 
     def _snapshots(self, own: Path, workspace: Path, settings: Settings) -> SnapshotKeeper | None:
         """Keeps its decisions with their workspaces; None: they are not kept. Some 1 ms a cycle for 30 files, which a

@@ -178,7 +178,7 @@ def _applied(state: TeamState, event: Event) -> TeamState:
             return _formed(state, event)
         case TeamMessage():
             return _messaged(state, event)
-        case ActionTaken(team=turn) if turn is not None and turn.step == state.next_step:
+        case ActionTaken(team=turn) if turn is not None and turn.step >= state.next_step:
             return _acted(state, event)
         case TaskProgressed():
             return _progressed(state, event)
@@ -250,7 +250,7 @@ def _acted(state: TeamState, act: ActionTaken) -> TeamState:
         state,
         router=after,
         coordinator=stepped(state.coordinator),
-        next_step=state.next_step + 1,
+        next_step=act.team.step + 1,
         by_role={**state.by_role, role: did},
         last=role,
         last_worker=state.last_worker if role == PLANNER else role,

@@ -146,7 +146,7 @@ class TeamSteps:
         assert act.team is not None
         self._act = act
         await self._send(act, act.team)
-        await self._reward(act)
+        await self._reward(act, act.team.step)
         await self._decide(act, act.team.step)
         if self.router.target is not None:
             await switch(self, self.router.target)
@@ -249,9 +249,10 @@ class TeamSteps:
         last = state.last_worker
         return workers[(workers.index(last) + 1) % len(workers)] if last in workers else workers[0]
 
-    async def _reward(self, act: ActionTaken) -> None:
+    async def _reward(self, act: ActionTaken, step: int) -> None:
+        """Publish what this step earned, for the decision before it. After this step's own decision it was done."""
         state = self.state
-        if state.earned is None or state.decision is None:
+        if state.earned is None or state.decision is None or state.decided_step >= step:
             return
         said: dict[str, Any] = {"team": self._team.name, "decision": state.decision, "step": state.earned.step}
         more: dict[str, Any] = {"reward": state.earned.reward, "terminal": state.earned.terminal}

@@ -609,8 +609,14 @@ class Agent:
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:
-            of_team = {} if self.team is None else self.team.standing()
-            step = self._facts.after(act, TaskProgressed, **progressed(self.memory, act), **of_team)
+            topology, switched = (None, False) if self.team is None else self.team.standing()
+            step = self._facts.after(
+                act,
+                TaskProgressed,
+                **progressed(self.memory, act),
+                topology=topology,
+                switch_committed=switched,
+            )
             await self._facts.publish(step)
         for place, check in enumerate(act.goals):
             if check.outcome == "achieved" and (active := self.memory.goals.get(check.goal)) is not None:

@@ -114,8 +114,8 @@ async def test_each_decision_is_rewarded_by_the_step_after_it(team: Life) -> Non
     await team.run(None)
 
     decisions, rewards = team.facts(TeamDecided), team.facts(TeamRewarded)
-    assert [reward.decision for reward in rewards] == [decision.id for decision in decisions[:-1]]
-    assert [reward.step for reward in rewards] == [decision.step + 1 for decision in decisions[:-1]]
+    assert [reward.decision for reward in rewards] == [decision.id for decision in decisions]
+    assert [reward.step for reward in rewards] == [decision.step + 1 for decision in decisions]
     rows = _rows(team.team.directory / "controller_decisions.jsonl")
     assert [(row["step"], row["action"], tuple(row["x"])) for row in rows] == [
         (one.step, one.action, one.x) for one in decisions
@@ -203,7 +203,7 @@ async def test_a_flooding_role_is_refused_at_the_bound_and_a_switch_waits_no_lon
     form(
         team,
         tmp_path / "crew",
-        roles={"planner": {"prompt": "Plan."}, "coder": {"prompt": "Code."}, "critic": {"prompt": "Read."}},
+        roles={"runner": None},
         topology="flat",
         queued=1,
         delivered=1,
@@ -226,7 +226,7 @@ async def test_a_flooding_role_is_refused_at_the_bound_and_a_switch_waits_no_lon
 
 async def test_a_role_cannot_use_a_tool_that_is_not_its_own(team: Life, tmp_path: Path) -> None:
     """The planner without the shell is blocked, and told which tools it has."""
-    form(team, tmp_path / "crew", roles={"planner": {"tools": ["filesystem"]}, "coder": {}})
+    form(team, tmp_path / "crew", roles={"planner": {"tools": ["filesystem"]}, "runner": None, "critic": None})
     team.mind.decides = lambda _: 'TOOL: shell(command="true")'
     await team.run(2)
 

@@ -16,7 +16,7 @@ from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, EffectSettings, RewardSettings, WatchSettings
 from conch.config.model.section import SettingsSection
-from conch.config.model.team import TeamName, TeamSettings
+from conch.config.model.team.settings import TeamName, TeamSettings
 from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
 from conch.config.model.training import ForkSettings, TrainingSettings
 from conch.config.model.ui import UiSettings

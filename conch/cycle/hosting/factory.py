@@ -25,8 +25,8 @@ from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
-from conch.cycle.team.context import TeamContext, lead_mind, team_of
-from conch.cycle.team.minds import RoleMinds
+from conch.cycle.team.context import lead_mind, team_context, team_of
+from conch.cycle.team.minds import with_role_minds
 from conch.errors import ConfigError, HomeError
 from conch.home import Home
 from conch.log import get_logger
@@ -119,7 +119,7 @@ class AgentFactory:
             for each in (ACTING_PER_CPU, READING_PER_CPU)
         )
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
-        self._first_word, self._role_minds = first_word, list[MindFactory]()
+        self._role_minds = list[MindFactory]()
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._tokens = _counter(child.settings.mind)
@@ -246,7 +246,8 @@ class AgentFactory:
                 writes=writes,
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
-            mind = self._with_roles(mind, settings, at)
+            if (team := team_of(settings, settings.agent)) is not None:
+                mind = with_role_minds(mind, team, settings.seed, own, at.memory.team, self._role_minds)
             if mind.kind not in UNREAD_KINDS or prompt_limits(settings.mind).is_read:
                 mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind
@@ -275,30 +276,9 @@ class AgentFactory:
             masker=self._masker,
             adapters=self._adapters,
             frozen=_frozen(mind, settings, home),
-            team=self._team(own, settings),
+            team=team_context(settings, own),
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
-
-    def _team(self, own: Path, settings: Settings) -> TeamContext | None:
-        team = team_of(self._settings, settings.agent)
-        return None if team is None else TeamContext(settings.agent, team, own, settings.seed)
-
-    def _with_roles(self, mind: Mind, settings: Settings, at: RecoveredAgent) -> Mind:
-        """The mind, or of a team with minds of single roles all of them as one."""
-        team = team_of(self._settings, settings.agent)
-        if team is None:
-            return mind
-        turns = {} if at.memory.team is None else at.memory.team.by_role
-        own: dict[str, Mind] = {}
-        for name, role in team.roles.items():
-            if role.mind is None:
-                continue
-            factory = MindFactory(MindSettings.model_validate(role.mind.model_dump()), self._first_word)
-            self._role_minds.append(factory)
-            decided = turns[name].turns if name in turns else 0
-            memory = Home(self._child.home).agent_dir(settings.agent) / name
-            own[name] = factory.make(seed=settings.seed, memory=memory, decided=decided)
-        return RoleMinds(mind, own) if own else mind
 
     def _snapshots(self, own: Path, workspace: Path, settings: Settings) -> SnapshotKeeper | None:
         """Keeps its decisions with their workspaces; None: they are not kept. Some 1 ms a cycle for 30 files, which a

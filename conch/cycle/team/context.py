@@ -48,3 +48,9 @@ def team_of(settings: Settings, agent: str) -> TeamSettings | None:
     """The team that an agent of this name is: of that name, or of that name without the number that agents of one run
     have. None: it is an agent alone."""
     return settings.team.get(agent) or settings.team.get(_NUMBERED.sub("", agent))
+
+
+def team_context(settings: Settings, directory: Path) -> TeamContext | None:
+    """The team that the agent of these settings is; None: it is an agent alone."""
+    team = team_of(settings, settings.agent)
+    return None if team is None else TeamContext(settings.agent, team, directory, settings.seed)

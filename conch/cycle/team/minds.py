@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from conch.minds import Completion, Mind, MindWrapper, Prompt
+from conch.config import MindSettings, TeamSettings
+from conch.minds import Completion, Mind, MindFactory, MindWrapper, Prompt
+from conch.teams import TeamState
 
 
 class RoleMinds(MindWrapper):
@@ -31,3 +34,18 @@ class RoleMinds(MindWrapper):
         """Close all of them. A second call does nothing."""
         for mind in (self._shared, *self._own.values()):
             await mind.close()
+
+
+def with_role_minds(
+    shared: Mind, team: TeamSettings, seed: int, directory: Path, state: TeamState | None, made: list[MindFactory]
+) -> Mind:
+    """The shared mind, or with it those that roles have of their own. `state`: the team as of now, which says how much
+    of a role's script is used up. The factories are added to `made`; the caller closes them."""
+    own: dict[str, Mind] = {}
+    for name, role in team.roles.items():
+        if role.mind is not None:
+            factory = MindFactory(MindSettings.model_validate(role.mind.model_dump()))
+            made.append(factory)
+            did = None if state is None else state.by_role.get(name)
+            own[name] = factory.make(seed=seed, memory=directory / name, decided=0 if did is None else did.turns)
+    return RoleMinds(shared, own) if own else shared

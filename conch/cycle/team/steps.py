@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from conch.actions import render
 from conch.cycle.publish import AgentPublisher
@@ -77,24 +76,23 @@ class TeamSteps:
     async def form(self) -> None:
         """Publish what the team is, where the last `team.formed` says something else."""
         settings = self._team.settings
-        said: dict[str, Any] = {
-            "team": self._team.name,
-            "roles": self._team.roles,
-            "topology": settings.topology,
-            "controller": settings.controller.kind,
-            "ridge": settings.controller.ridge,
-            "limits": TeamLimits(
+        state, controller = self.state, settings.controller
+        key = f"{state.next_step}/{settings.model_dump_json()}"
+        event = self._facts.outside(
+            TeamFormed,
+            key,
+            team=self._team.name,
+            roles=self._team.roles,
+            topology=settings.topology,
+            controller=controller.kind,
+            ridge=controller.ridge,
+            limits=TeamLimits(
                 queued=settings.queued, delivered=settings.delivered, message_bytes=settings.message_bytes
             ),
-        }
-        key = f"{self.state.next_step}/{said}"
-        event = self._facts.outside(TeamFormed, key, **said)
-        state = self.state
-        is_new = state.formed is None or (
-            (state.roles, state.controller_kind, state.ridge) != (event.roles, event.controller, event.ridge)
-            or tuple(state.limits) != (settings.queued, settings.delivered, settings.message_bytes)
         )
-        if is_new:
+        stands = (state.roles, state.controller_kind, state.ridge, tuple(state.limits))
+        bounds = (settings.queued, settings.delivered, settings.message_bytes)
+        if state.formed is None or stands != (event.roles, event.controller, event.ridge, bounds):
             await self._facts.publish(event)
 
     def turn(self) -> TeamTurn:
@@ -108,9 +106,10 @@ class TeamSteps:
             topology=state.router.topology,
         )
 
-    def standing(self) -> dict[str, Any]:
-        """What the step of the task says of the topology."""
-        return {"topology": self.router.topology, "switch_committed": self.state.switched_since}
+    def standing(self) -> tuple[str, bool]:
+        """What the step of the task says of the topology: which is active, and whether a switch led to it since the
+        step before."""
+        return self.router.topology, self.state.switched_since
 
     def shown(self) -> RoleTurn:
         """The turn of the step in progress, as the mind sees it."""
@@ -147,7 +146,8 @@ class TeamSteps:
         self._act = act
         await self._send(act, act.team)
         await self._reward(act, act.team.step)
-        await self._decide(act, act.team.step)
+        if not act.terminal:  # no step of this task follows that could earn the decision's reward
+            await self._decide(act, act.team.step)
         if self.router.target is not None:
             await switch(self, self.router.target)
         if (record := self.state.last_decision) is not None:
@@ -159,7 +159,15 @@ class TeamSteps:
         if why is not None:
             return SwitchReply(why == "same", False, why, state.router.epoch)
         key = f"{state.router.epoch}/{target}/{state.next_step}/{state.decided_step}"
-        event = self._facts.outside(TeamSwitchPrepared, key, **self._preparing(target, "user"))
+        event = self._facts.outside(
+            TeamSwitchPrepared,
+            key,
+            team=self._team.name,
+            epoch=state.router.epoch,
+            source_topology=state.router.topology,
+            target=target,
+            by="user",
+        )
         await self._facts.publish(event)
         return SwitchReply(True, False, "prepared", self.router.epoch)
 
@@ -167,7 +175,15 @@ class TeamSteps:
         """See `SwitchFacts`."""
         assert self._act is not None
         self._began = time.perf_counter()
-        event = self._facts.after(self._act, TeamSwitchPrepared, **self._preparing(target, "controller"))
+        event = self._facts.after(
+            self._act,
+            TeamSwitchPrepared,
+            team=self._team.name,
+            epoch=self.router.epoch,
+            source_topology=self.router.topology,
+            target=target,
+            by="controller",
+        )
         await self._facts.publish(event)
 
     async def commit(self) -> None:
@@ -176,25 +192,17 @@ class TeamSteps:
         assert self.router.target is not None
         ms = (time.perf_counter() - self._began) * 1000 if self._began else 0.0
         self._began = 0.0
-        said: dict[str, Any] = {"epoch": self.router.epoch + 1, "topology": self.router.target, "ms": ms}
-        await self._facts.publish(self._facts.after(self._act, TeamSwitched, team=self._team.name, **said))
+        epoch, topology = self.router.epoch + 1, self.router.target
+        event = self._facts.after(self._act, TeamSwitched, team=self._team.name, epoch=epoch, topology=topology, ms=ms)
+        await self._facts.publish(event)
 
     async def abort(self, why: str) -> None:
         """See `SwitchFacts`."""
         assert self._act is not None
         self._began = 0.0
-        said: dict[str, Any] = {"team": self._team.name, "epoch": self.router.epoch, "why": why}
-        await self._facts.publish(self._facts.after(self._act, TeamSwitchAborted, **said))
-
-    def _preparing(self, target: str, by: str) -> dict[str, Any]:
-        router = self.router
-        return {
-            "team": self._team.name,
-            "epoch": router.epoch,
-            "source_topology": router.topology,
-            "target": target,
-            "by": by,
-        }
+        epoch = self.router.epoch
+        event = self._facts.after(self._act, TeamSwitchAborted, team=self._team.name, epoch=epoch, why=why)
+        await self._facts.publish(event)
 
     def _refused(self, target: str) -> str | None:
         state, of = self.state, self._team.settings.controller
@@ -254,9 +262,16 @@ class TeamSteps:
         state = self.state
         if state.earned is None or state.decision is None or state.decided_step >= step:
             return
-        said: dict[str, Any] = {"team": self._team.name, "decision": state.decision, "step": state.earned.step}
-        more: dict[str, Any] = {"reward": state.earned.reward, "terminal": state.earned.terminal}
-        await self._facts.publish(self._facts.after(act, TeamRewarded, **said, **more))
+        event = self._facts.after(
+            act,
+            TeamRewarded,
+            team=self._team.name,
+            decision=state.decision,
+            step=state.earned.step,
+            reward=state.earned.reward,
+            terminal=state.earned.terminal,
+        )
+        await self._facts.publish(event)
 
     async def _decide(self, act: ActionTaken, step: int) -> None:
         state = self.state

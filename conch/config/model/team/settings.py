@@ -63,10 +63,8 @@ class TeamSettings(SettingsSection):
 
     goal: Goal | None = None
     """The task; its check is a test suite. None: the goals of the home."""
-    roles: Annotated[dict[RoleName, RoleSettings], Field(min_length=2, max_length=MOST_ROLES)] = Field(
-        default_factory=_default_roles
-    )
-    """The roles by name, in the order of the chain; the planner is one of them."""
+    roles: Annotated[dict[RoleName, RoleSettings], Field(max_length=MOST_ROLES)] = Field(default_factory=_default_roles)
+    """The roles by name, in the order of the chain: the four of the default, changed and added to; null: none such."""
     topology: Literal["star", "chain", "flat"] = "star"
     """The topology of the first step."""
     controller: TeamControllerSettings = TeamControllerSettings()
@@ -82,21 +80,23 @@ class TeamSettings(SettingsSection):
 
     @model_validator(mode="before")
     @classmethod
-    def _keeps_the_prompts(cls, given: object) -> object:
-        """A default role that is named without a prompt keeps its own."""
+    def _keeps_the_default_roles(cls, given: object) -> object:
+        """The default roles stay, with what is said of them; a role that is null is left out."""
         if not isinstance(given, Mapping) or not isinstance(roles := given.get("roles"), Mapping):
             return given
         known = _default_roles()
-        kept = {
+        named = {
             name: {"prompt": known[name].prompt, **role} if name in known and isinstance(role, Mapping) else role
             for name, role in roles.items()
         }
-        return {**given, "roles": kept}
+        return {**given, "roles": {name: role for name, role in {**known, **named}.items() if role is not None}}
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:
         if PLANNER not in self.roles:
             raise ValueError("a team has a planner, which a star goes through: name the role planner")
+        if len(self.roles) < 2:
+            raise ValueError("a team has two roles at least: one alone is an agent, run it without a team")
         for name, role in self.roles.items():
             if role.mind is not None and (role.mind.kind in SERVED or role.mind.kind == "reflex"):
                 raise ValueError(

@@ -142,7 +142,7 @@ class AgentFactory:
     async def __aenter__(self) -> Self:
         """Start what the tools of a person's own run in. Raises ConchError where one of them cannot be used."""
         try:
-            for tool in (*self._web(), *await open_files(self._tool_files), *await self._of_servers()):
+            for tool in (*_web(self._settings), *await open_files(self._tool_files), *await self._of_servers()):
                 self._toolbox.add(tool)
             for why in unknown_tools(self._settings.tools.policy, self._toolbox.registry.names):
                 self._tell_of_tools(why)
@@ -150,14 +150,6 @@ class AgentFactory:
             await self._close_tools()
             raise
         return self
-
-    def _web(self) -> list[Tool]:
-        """The tool `http`. httpx2 is imported for it alone."""
-        if not self._settings.tools.http.allow:
-            return []
-        from conch.tools import http_tools
-
-        return http_tools(self._settings.tools.http)
 
     async def _of_servers(self) -> list[Tool]:
         if not self._settings.tools.mcp:
@@ -348,6 +340,15 @@ class AgentFactory:
             raise HomeError(
                 f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"
             ) from error
+
+
+def _web(settings: Settings) -> list[Tool]:
+    """The tool `http`. httpx2 is imported for it alone."""
+    if not settings.tools.http.allow:
+        return []
+    from conch.tools import http_tools
+
+    return http_tools(settings.tools.http)
 
 
 def _counter(settings: MindSettings) -> TokenCounter | None:

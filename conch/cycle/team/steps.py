@@ -13,6 +13,7 @@ from conch.actions import render
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.state.memory import AgentMemory
 from conch.cycle.team.context import TeamContext
+from conch.cycle.team.facts import TeamSwitchFacts
 from conch.cycle.team.logs import ControllerLogs
 from conch.log import get_logger
 from conch.minds import RoleTurn
@@ -21,7 +22,6 @@ from conch.teams import (
     RouterState,
     SwitchReply,
     TeamState,
-    Topology,
     chain_order,
     decided,
     known_topology,
@@ -42,8 +42,6 @@ from conch_schemas import (
     TeamLimits,
     TeamMessage,
     TeamRewarded,
-    TeamSwitchAborted,
-    TeamSwitched,
     TeamSwitchPrepared,
     TeamTurn,
 )
@@ -60,8 +58,6 @@ class TeamSteps:
     def __init__(self, team: TeamContext, facts: AgentPublisher, memory: Callable[[], AgentMemory]) -> None:
         self._team, self._facts, self._memory = team, facts, memory
         self._logs = ControllerLogs(team.directory)
-        self._act: ActionTaken | None = None
-        self._began = 0.0
 
     @property
     def state(self) -> TeamState:
@@ -143,13 +139,12 @@ class TeamSteps:
         """What follows from an act: the message, the reward of the last decision, the next one, a switch. A second call
         does nothing."""
         assert act.team is not None
-        self._act = act
         await self._send(act, act.team)
         await self._reward(act, act.team.step)
         if not act.terminal:  # no step of this task follows that could earn the decision's reward
             await self._decide(act, act.team.step)
         if self.router.target is not None:
-            await switch(self, self.router.target)
+            await self._switch(act, self.router.target)
         if (record := self.state.last_decision) is not None:
             self._logs.write(record)
 
@@ -170,39 +165,6 @@ class TeamSteps:
         )
         await self._facts.publish(event)
         return SwitchReply(True, False, "prepared", self.router.epoch)
-
-    async def prepare(self, target: Topology) -> None:
-        """See `SwitchFacts`."""
-        assert self._act is not None
-        self._began = time.perf_counter()
-        event = self._facts.after(
-            self._act,
-            TeamSwitchPrepared,
-            team=self._team.name,
-            epoch=self.router.epoch,
-            source_topology=self.router.topology,
-            target=target,
-            by="controller",
-        )
-        await self._facts.publish(event)
-
-    async def commit(self) -> None:
-        """See `SwitchFacts`."""
-        assert self._act is not None
-        assert self.router.target is not None
-        ms = (time.perf_counter() - self._began) * 1000 if self._began else 0.0
-        self._began = 0.0
-        epoch, topology = self.router.epoch + 1, self.router.target
-        event = self._facts.after(self._act, TeamSwitched, team=self._team.name, epoch=epoch, topology=topology, ms=ms)
-        await self._facts.publish(event)
-
-    async def abort(self, why: str) -> None:
-        """See `SwitchFacts`."""
-        assert self._act is not None
-        self._began = 0.0
-        epoch = self.router.epoch
-        event = self._facts.after(self._act, TeamSwitchAborted, team=self._team.name, epoch=epoch, why=why)
-        await self._facts.publish(event)
 
     def _refused(self, target: str) -> str | None:
         state, of = self.state, self._team.settings.controller
@@ -277,7 +239,7 @@ class TeamSteps:
         state = self.state
         if state.decided_step >= step:
             if state.last_decision is not None and state.last_decision.is_open and state.router.target is None:
-                await self._begin_switch(state.last_decision.action)
+                await self._switch(act, state.last_decision.action)
             return
         began = time.perf_counter()
         x = state.features(self._team.settings.token_budget, self._team.settings.controller.dwell)
@@ -300,11 +262,11 @@ class TeamSteps:
         )
         await self._facts.publish(event)
         if wants and refused is None:
-            await self._begin_switch(choice.action)
+            await self._switch(act, choice.action)
 
-    async def _begin_switch(self, action: str) -> None:
+    async def _switch(self, act: ActionTaken, action: str) -> None:
         if (target := known_topology(action)) is not None:
-            await switch(self, target)
+            await switch(TeamSwitchFacts(self._team.name, self._facts, lambda: self.router, act), target)
 
 
 def report_of(act: ActionTaken, most: int) -> str:

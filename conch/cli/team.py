@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON
 from conch.cli.people_facts import hand_over
+from conch.cycle.team.context import team_of
 from conch.errors import ConchError, UsageError
 from conch.requests import team_state
 from conch.text import safe_text
@@ -121,8 +122,8 @@ async def _asked(common: CommonOptions, name: str, verb: str, body: dict[str, ob
 
 
 def known_team(settings: Settings, name: str) -> None:
-    """Raises UsageError where the configuration has no team of this name."""
-    if name not in settings.team:
+    """Raises UsageError where the configuration has no team of this name, or of this name without its number."""
+    if team_of(settings, name) is None:
         names = ", ".join(sorted(settings.team))
         known = f"the teams are {names}" if names else "there is none: add one below team: in conch.yaml"
         raise UsageError(f"there is no team {name[:60]!r} in the configuration: {known}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from conch.cycle.team.context import team_of
 from conch.teams import PLANNER, RoleState, TeamState
 from conch.views.base import View
 from conch_schemas import (
@@ -148,7 +149,8 @@ def teams_shown(settings: Settings, states: Mapping[str, TeamState | None]) -> T
 
 
 def _row(settings: Settings, name: str, state: TeamState | None) -> TeamRow:
-    own = settings.team[name]
+    own = team_of(settings, name)
+    assert own is not None
     return TeamRow(
         team=name,
         roles=tuple(own.roles) if state is None else state.roles,

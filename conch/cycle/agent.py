@@ -236,6 +236,8 @@ class Agent:
         }
         if limits := self._budget.report():
             report["budget"] = limits
+        if self.team is not None:
+            report["team"] = self.team.report()
         if self.control.state == "budget" and self._patience.until is not None:
             report["until"] = datetime.fromtimestamp(self._patience.until, UTC).isoformat(timespec="seconds")
         if question is not None and question.is_long:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from conch.actions import render
+from conch.cycle.control import TeamReport
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.state.memory import AgentMemory
 from conch.cycle.team.context import TeamContext
@@ -101,6 +102,17 @@ class TeamSteps:
             epoch=state.router.epoch,
             topology=state.router.topology,
         )
+
+    def report(self) -> TeamReport:
+        """The team in a few figures."""
+        state = self.state
+        return {
+            "topology": state.router.topology,
+            "epoch": state.router.epoch,
+            "step": state.next_step,
+            "turn": state.turn,
+            "tokens": state.tokens,
+        }
 
     def standing(self) -> tuple[str, bool]:
         """What the step of the task says of the topology: which is active, and whether a switch led to it since the

@@ -99,9 +99,7 @@ class TeamSettings(SettingsSection):
             raise ValueError("a team has two roles at least: one alone is an agent, run it without a team")
         for name, role in self.roles.items():
             if role.mind is not None and role.mind.price is not None:
-                raise ValueError(
-                    f"roles.{name}.mind.price: a role's own mind has no price, set it as mind"
-                )
+                raise ValueError(f"roles.{name}.mind.price: a role's own mind has no price, set it as mind")
             if role.mind is not None and (role.mind.kind in SERVED or role.mind.kind == "reflex"):
                 raise ValueError(
                     f"roles.{name}.mind: a mind of the kind {role.mind.kind} is shared by all roles, set it as mind; "

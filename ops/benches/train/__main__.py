@@ -12,11 +12,13 @@ from pathlib import Path
 
 from runs import options
 
-from train import gate, smollm2
+from train import beside, gate, smollm2, swaps
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "beside": lambda chosen: beside.measure(chosen.quick),
     "gate": lambda chosen: gate.measure(chosen.quick),
     "smollm2": lambda chosen: smollm2.measure(chosen.quick, chosen.home, chosen.states),
+    "swaps": lambda chosen: swaps.measure(chosen.quick),
 }
 
 

@@ -175,9 +175,10 @@ class ChartReader(Protocol):
         """
         ...
 
-    def totals(self, agent: str, since: int) -> Iterator[Sequence[tuple[int, float]]]:
+    def totals(self, agent: str, since: int, before: int | None = None) -> Iterator[Sequence[tuple[int, float]]]:
         """(cycle, total) of every experience of an agent from cycle `since` on, oldest first, in pages of at most
-        50,000 cycles: a million in about a second, each page of one moment."""
+        50,000 cycles: a million in about a second, each page of one moment. `before`: a cycle's number, up to which it
+        goes, that one left out."""
         ...
 
     def is_changed(self, agent: str, before: int, since: int) -> bool:

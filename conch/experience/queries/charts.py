@@ -96,10 +96,11 @@ class SqlCharts:
         with self._file.intact():
             return [_point(row) for row in reversed(rows)]
 
-    def totals(self, agent: str, since: int) -> Iterator[Sequence[tuple[int, float]]]:
-        while (found := self._file.row(_NEXT, agent, in_64_bits(since))) is not None:
+    def totals(self, agent: str, since: int, before: int | None = None) -> Iterator[Sequence[tuple[int, float]]]:
+        behind = LARGEST if before is None else in_64_bits(before)
+        while (found := self._file.row(_NEXT, agent, in_64_bits(since))) is not None and found[0] < behind:
             first = int(found[0])
-            since = first + _PAGE
+            since = min(first + _PAGE, behind)
             yield self._file.rows(_TOTALS, agent, first, in_64_bits(since))
 
     def is_changed(self, agent: str, before: int, since: int) -> bool:

@@ -3,6 +3,7 @@ import "./approving.js";
 import "./control.js";
 import { lifeChart } from "./lifechart.js";
 import { away, follow, on } from "./live.js";
+import { zoom } from "./ranges.js";
 import { legendOf, stripOf } from "./strip.js";
 import { given, make, signed } from "./words.js";
 
@@ -14,6 +15,7 @@ const READING_MS = 700; // while the whole life is being read
 const SOON_MS = 2_100; // the server keeps what it made for two seconds
 
 const draw = lifeChart($("curve"), {
+  zoom,
   open: (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; },
   ask: async (cycle) => {
     if (away()) return {};

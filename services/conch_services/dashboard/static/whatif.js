@@ -1,24 +1,26 @@
 // Other weights: the server computes the totals anew as they are drawn; one press puts them in force.
 import { chart } from "./charts.js";
-import { follow } from "./live.js";
+import { on } from "./live.js";
 import { say } from "./page.js";
 import { zoom } from "./ranges.js";
 import { given, sentence } from "./words.js";
 
 const { agent, prefix, query } = document.body.dataset;
 const form = document.getElementById("weights");
-let drawn = null;
+const open = (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; };
+const SERIES = [{ label: "in force", colour: "c1", width: 2 }, { label: "with these", colour: "c4", width: 2, dash: [6, 4] }];
+let drawn = null, figure = null;
 
 function draw() {
-  drawn?.remove();
-  const figure = document.getElementById("whatif-chart");
-  if (!figure) return void (drawn = null);
+  const there = document.getElementById("whatif-chart");
+  if (there !== figure) {
+    drawn?.remove();
+    figure = there;
+    drawn = figure && chart(figure, { series: SERIES, title: "reward", pick: open, zoom });
+  }
+  if (!drawn) return;
   const { x, lines } = given("whatif-data");
-  drawn = chart(figure, {
-    series: Object.keys(lines).map((label, at) => ({ label, colour: at ? "c4" : "c1", width: 2, dash: at ? [6, 4] : undefined })),
-    pick: (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; }, zoom,
-  });
-  drawn.set([x, ...Object.values(lines)]);
+  drawn.set([x, ...SERIES.map(({ label }) => lines[label])]);
 }
 
 function told() {
@@ -31,7 +33,7 @@ document.getElementById("as-now")?.addEventListener("click", () => {
   told();
   form.requestSubmit();
 });
-document.addEventListener("htmx:afterSettle", draw);
+on("drawn", ({ id }) => { if (id === "whatif-now") draw(); });
 document.addEventListener("click", async (event) => {
   if (event.target.id !== "apply") return;
   const button = event.target, wrong = button.parentElement.querySelector(".wrong");
@@ -44,4 +46,3 @@ document.addEventListener("click", async (event) => {
   if (answer?.ok) say(`Weight set ${(await answer.json()).version.slice(0, 12)} is in force from the next act on.`);
 });
 if (form) draw();
-follow(given("place"), agent);

@@ -28,6 +28,7 @@ from conch.experience.models import (
     CostSummary,
     CycleCounts,
     CycleFilter,
+    DecidedAct,
     ExperiencePoint,
     ExperienceSummary,
     GoalMove,
@@ -208,6 +209,11 @@ class ChartReader(Protocol):
 
     def adapters(self, agent: str, limit: int) -> list[AdapterAct]:
         """The last `limit` experiences with the adapter that decided, oldest first."""
+        ...
+
+    def decided(self, agent: str, limit: int, before: int | None = None) -> list[DecidedAct]:
+        """The last `limit` experiences with policy, adapter and state, oldest first; 10 µs each. `before`: as in
+        `points`."""
         ...
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:

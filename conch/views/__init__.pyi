@@ -209,10 +209,10 @@ from .trained import trained_round as trained_round
 from .values import ValuesShown as ValuesShown
 from .values import ValuesSigned as ValuesSigned
 from .values import ValuesWritten as ValuesWritten
-from .verdict import Interval as Interval
 from .verdict import ENDS as ENDS
 from .verdict import LEAST_LIFE as LEAST_LIFE
 from .verdict import Baseline as Baseline
+from .verdict import Interval as Interval
 from .verdict import LifeStretch as LifeStretch
 from .verdict import LifeVerdict as LifeVerdict
 from .verdict import difference_interval as difference_interval

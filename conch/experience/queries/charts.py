@@ -13,6 +13,7 @@ from conch.experience.models import (
     ComponentStats,
     CostSummary,
     CycleCounts,
+    DecidedAct,
     ExperiencePoint,
     ExperienceSummary,
     GoalMove,
@@ -25,6 +26,7 @@ from conch.experience.queries.bodies import (
     stored_adapter,
     stored_checks,
     stored_cost,
+    stored_decision,
     stored_needs,
     stored_policy,
     stored_verdict,
@@ -69,6 +71,9 @@ _ACTED: Final = """
 _ADAPTED: Final = """
     SELECT e.cycle, e.acted, unpacked(a.body), e.total FROM experiences e JOIN acts a ON a.act = e.act
     WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
+_DECIDED: Final = """
+    SELECT e.cycle, unpacked(a.body) FROM experiences e JOIN acts a ON a.act = e.act
+    WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _TALLY: Final = """
     SELECT outcome, kind, tool, skill, need, count(*) FROM (
         SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?
@@ -136,6 +141,12 @@ class SqlCharts:
         rows = self._file.rows(_ADAPTED, agent, limit)
         with self._file.intact():
             return [AdapterAct(cycle, at, stored_adapter(body), total) for cycle, at, body, total in reversed(rows)]
+
+    def decided(self, agent: str, limit: int, before: int | None = None) -> list[DecidedAct]:
+        behind = LARGEST if before is None else in_64_bits(before)
+        rows = self._file.rows(_DECIDED, agent, behind, limit)
+        with self._file.intact():
+            return [DecidedAct(cycle, *stored_decision(body)) for cycle, body in reversed(rows)]
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
         return [CycleCounts(*row) for row in self._file.rows(_TALLY, agent, last)]

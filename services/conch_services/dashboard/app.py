@@ -12,9 +12,9 @@ from starlette.routing import Mount, Route
 from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.assets import HashedFiles
 from conch_services.dashboard.checking import ChainChecks
+from conch_services.dashboard.compare.page import ROUTES as COMPARE
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.pages import ROUTES
-from conch_services.dashboard.compare.page import ROUTES as COMPARE
 from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE

@@ -103,8 +103,8 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     cursor: { y: false, drag: { x: Boolean(zoom), y: false, setScale: false, dist: LEAST_DRAG }, points: { size: 6 }, sync: sync ? { key: sync, setSeries: false } : undefined },
     scales: { x: { time }, y: { range: range ? () => range : (_, low, high) => around(Math.min(low ?? 0, 0), Math.max(high ?? 0, 0)) } },
     axes: [
-      { ...axis, ...(unit && !time ? { size: 40, label: unit, labelSize: 14, labelGap: 0, labelFont: font } : { size: 28 }), space: 70, ...(time ? { values: hours } : { values: (_, at) => at.map((x) => (Number.isInteger(x) ? `${x}` : "")), incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }) },
-      { ...axis, ...(title ? { size: 56, label: title, labelSize: 14, labelGap: 0, labelFont: font } : { size: 42 }), space: 36, values: (_, at) => at.map((y) => `${+y.toFixed(4)}`) },
+      { ...axis, ...(unit && !time ? { size: 26, label: unit, labelSize: 14, labelGap: 0, labelFont: font } : { size: 28 }), space: 70, ...(time ? { values: hours } : { values: (_, at) => at.map((x) => (Number.isInteger(x) ? `${x}` : "")), incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }) },
+      { ...axis, ...(title ? { size: 42, label: title, labelSize: 14, labelGap: 0, labelFont: font } : { size: 42 }), space: 36, values: (_, at) => at.map((y) => `${+y.toFixed(4)}`) },
     ],
     series: [{}, ...series.map((one) => ({
       label: one.label,

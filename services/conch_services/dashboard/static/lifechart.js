@@ -24,8 +24,8 @@ export function lifeChart(figure, { open, ask, zoom }) {
     cursor: { y: false, drag: { x: true, y: false, setScale: false, dist: 8 }, points: { show: false } },
     scales: { x: { time: false, range: () => (data ? [data.begin, Math.max(data.behind, data.begin + 1)] : [0, 1]) }, y: { range: (_, low, high) => around(Math.min(low ?? 0, 0), Math.max(high ?? 0, 0)) } },
     axes: [
-      { ...axis, size: 40, label: "cycle", labelSize: 14, labelGap: 0, labelFont: font, space: 70, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1e3, 2e3, 2500, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6], values: (_, at) => at.map((x) => x.toLocaleString("en")) },
-      { ...axis, size: 56, label: "reward", labelSize: 14, labelGap: 0, labelFont: font, space: 36, values: (_, at) => at.map((y) => signed(y, at.some((one) => Math.abs(one * 10 - Math.round(one * 10)) > 1e-6) ? 2 : 1)) },
+      { ...axis, size: 26, label: "cycle", labelSize: 14, labelGap: 0, labelFont: font, space: 70, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1e3, 2e3, 2500, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6], values: (_, at) => at.map((x) => x.toLocaleString("en")) },
+      { ...axis, size: 42, label: "reward", labelSize: 14, labelGap: 0, labelFont: font, space: 36, values: (_, at) => at.map((y) => signed(y, at.some((one) => Math.abs(one * 10 - Math.round(one * 10)) > 1e-6) ? 2 : 1)) },
     ],
     series: [{}, { ...bare }, { ...bare }, { ...bare }, { ...bare }, { stroke: () => colour("c1"), width: 2, spanGaps: true, points: { show: (u) => u.data[0].length === 1 } }],
     bands: [{ series: [2, 1], fill: () => colour("c1", 0.1) }, { series: [4, 3], fill: () => colour("c1", 0.22) }],

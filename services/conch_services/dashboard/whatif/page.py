@@ -66,7 +66,9 @@ async def whatif(request: Request) -> Response:
         "given": given,
         "wrong": wrong,
         "place": world.hub.last,
-        "data": {"x": found.x, "lines": {"in force": found.now_curve, "with these": found.then_curve}} if found else None,
+        "data": {"x": found.x, "lines": {"in force": found.now_curve, "with these": found.then_curve}}
+        if found
+        else None,
     }
     return await page(request, template, told)
 

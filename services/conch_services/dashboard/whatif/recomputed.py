@@ -17,7 +17,7 @@ from conch_schemas import Part
 MOST_SKILLS: Final = 8
 MOST_ACTS: Final = 5
 """Acts of each list, those whose totals change most."""
-MOST_POINTS: Final = 200
+MOST_POINTS: Final = 60
 """Points of a curve: of more acts several in a row are one."""
 
 

@@ -60,12 +60,11 @@ async def test_without_a_choice_the_beginning_and_the_end_are_compared(dashboard
 
 
 async def test_what_cannot_be_compared_is_said(dashboard: Dashboard) -> None:
-    """A subject without an act has dashes; one alone asks for another one; a weight set and a policy have their acts."""
+    """One alone asks for another one; a weight set and a policy have their acts, one that never acted has none."""
     version = dashboard.life.weights().version
     alone = (await dashboard.client.get("/compare?of=range:life")).text
-    both = (
-        await dashboard.client.get(f"/compare?of=weights:{version}&of=policy:p1&of=policy:none&of=adapter:base")
-    ).text
+    four = "&".join(f"of={one}" for one in (f"weights:{version}", "policy:p1", "policy:none", "adapter:base"))
+    both = (await dashboard.client.get(f"/compare?{four}")).text
 
     assert "Two are needed" in alone
     acts = [one.one("small").text for one in parsed(both).one("form", class_="chosen").all("li")]
@@ -88,6 +87,7 @@ async def test_a_subject_is_added_and_taken_away(tab: Page, dashboard: Dashboard
 
 async def test_a_blind_vote_is_a_review_of_its_pair(tab: Page, dashboard: Dashboard) -> None:
     """Two replies to one state, named first and second; the press publishes a review, and the votes are counted."""
+    await dashboard.live([dashboard.life.policy()])
     await tab.goto("./compare")
     await expect(tab.locator("#states tbody tr").first).to_be_visible()
     await tab.locator("#begin-vote").click()

@@ -1,4 +1,4 @@
-"""The range of cycles in the address: what it means, that it goes with links, and a part of a chart that is drawn over."""
+"""The range of cycles in the address: what it means, that links take it along, and how a chart is zoomed."""
 
 from __future__ import annotations
 

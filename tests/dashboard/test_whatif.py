@@ -42,8 +42,7 @@ def point(parts: tuple[Part, ...], values: dict[str, float | None]) -> Experienc
 @settings(max_examples=150, deadline=None)
 @given(VALUES)
 def test_the_amounts_of_any_scores_add_up_and_the_total_is_made_anew(values: dict[str, float | None]) -> None:
-    """Whatever the rules say, boosts, penalties, gates and caps among it: parts sum to the total, which the scores alone
-    give again."""
+    """Whatever the rules say: boosts, penalties, gates and caps are amounts, too, and scores alone give the total."""
     values.pop("progress", None)
     parts = tuple(one for one in PARTS if one.task_weight is None)
     act = point(parts, values)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from conch.experience import ExperiencePoint
 from conch.views import EXECUTED, Interval, difference_interval, fixed, signed
-from conch_services.dashboard.compare.subjects import Compared
+from conch_services.dashboard.compare.subjects import ComparedSubject
 from conch_services.dashboard.story.reading import moves_goal
 from conch_services.dashboard.story.strip import adds
 
@@ -64,7 +64,7 @@ class SameState(NamedTuple):
     """In the order of the subjects."""
 
 
-def figure_rows(subjects: Sequence[Compared]) -> list[FigureRow]:
+def figure_rows(subjects: Sequence[ComparedSubject]) -> list[FigureRow]:
     """The figures, then the mean amount of each part of the reward; each beside that of the first subject."""
     measures: list[tuple[str, Measure, Written, Written]] = [
         ("Reward", lambda one: one.total, _signed, _signed),
@@ -88,7 +88,9 @@ def _amount_of(paid: Mapping[int, Mapping[str, float]], name: str) -> Measure:
     return lambda point: paid[id(point)].get(name, 0.0)
 
 
-def _row(title: str, subjects: Sequence[Compared], of: Measure, write: Written, write_away: Written) -> FigureRow:
+def _row(
+    title: str, subjects: Sequence[ComparedSubject], of: Measure, write: Written, write_away: Written
+) -> FigureRow:
     columns = [[value for point in one.points if (value := of(point)) is not None] for one in subjects]
     cells = []
     for at, values in enumerate(columns):
@@ -108,7 +110,7 @@ def _cell(said: str, away: Interval, write: Written) -> FigureCell:
     return FigureCell(said, write(away.value), f"{write(away.low)} to {write(away.high)}", kind)
 
 
-def curve_data(subjects: Sequence[Compared]) -> dict[str, object]:
+def curve_data(subjects: Sequence[ComparedSubject]) -> dict[str, object]:
     """The reward of each subject by the number of the act within it, in groups of equal size."""
     longest = max((len(one.points) for one in subjects), default=0)
     width = max(1, -(-longest // MOST_POINTS))
@@ -121,15 +123,17 @@ def curve_data(subjects: Sequence[Compared]) -> dict[str, object]:
     return {"x": [at + 1 for at in places], "lines": lines, "width": width}
 
 
-def same_states(subjects: Sequence[Compared]) -> list[SameState]:
+def same_states(subjects: Sequence[ComparedSubject]) -> list[SameState]:
     """The states that at least two of the subjects have met, those met most often first."""
+    if len(subjects) < 2:
+        return []
     met: list[Mapping[str, list[ExperiencePoint]]] = [_by_state(one) for one in subjects]
     counts = {state: sorted((len(one.get(state, ())) for one in met), reverse=True) for one in met for state in one}
     shared = sorted((state for state, count in counts.items() if count[1] > 0), key=lambda one: (-counts[one][1], one))
     return [SameState(state, [_deeds(one.get(state, [])) for one in met]) for state in shared[:MOST_STATES]]
 
 
-def _by_state(one: Compared) -> dict[str, list[ExperiencePoint]]:
+def _by_state(one: ComparedSubject) -> dict[str, list[ExperiencePoint]]:
     points = {point.cycle: point for point in one.points}
     found: dict[str, list[ExperiencePoint]] = defaultdict(list)
     for act in one.states:

@@ -15,7 +15,7 @@ from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.compare.differences import curve_data, figure_rows, same_states
 from conch_services.dashboard.compare.subjects import (
     MOST,
-    Compared,
+    ComparedSubject,
     Offer,
     SubjectName,
     compared,
@@ -35,7 +35,7 @@ FRESH_SECONDS: Final = 5.0
 class CompareFigures(NamedTuple):
     """What was asked for, with its acts."""
 
-    subjects: Sequence[Compared]
+    subjects: Sequence[ComparedSubject]
     offers: dict[str, list[Offer]]
 
 
@@ -98,11 +98,11 @@ async def _looked(request: Request, agent: str, names: Sequence[SubjectName]) ->
     return found
 
 
-def _query(subjects: Sequence[Compared], agent: str) -> str:
+def _query(subjects: Sequence[ComparedSubject], agent: str) -> str:
     return urlencode([("agent", agent), *(("of", one.name.text) for one in subjects)])
 
 
-def _without(subjects: Sequence[Compared], at: int, agent: str) -> str:
+def _without(subjects: Sequence[ComparedSubject], at: int, agent: str) -> str:
     return _query([one for place, one in enumerate(subjects) if place != at], agent)
 
 

@@ -38,7 +38,7 @@ class SubjectName(NamedTuple):
     """As it was named."""
 
 
-class Compared(NamedTuple):
+class ComparedSubject(NamedTuple):
     """A subject with its acts."""
 
     name: SubjectName
@@ -87,7 +87,7 @@ def usual_subjects(reader: ExperienceReader, agent: str) -> list[SubjectName]:
     return [SubjectName(agent, "range", text.partition(":")[2], text) for text in texts]
 
 
-def compared(reader: ExperienceReader, names: Iterable[SubjectName], *, several: bool) -> list[Compared]:
+def compared(reader: ExperienceReader, names: Iterable[SubjectName], *, several: bool) -> list[ComparedSubject]:
     """The subjects with their acts; `several`: the titles name the agent."""
     found = []
     for name in names:
@@ -97,7 +97,7 @@ def compared(reader: ExperienceReader, names: Iterable[SubjectName], *, several:
         span = points[-1].cycle - points[0].cycle + 1 if points else 0
         acts = reader.charts.decided(name.agent, min(span, SEARCHED), behind) if points else []
         states = [one for one in acts if one.cycle in mine]
-        found.append(Compared(name, f"{name.agent}: {title}" if several else title, points, states))
+        found.append(ComparedSubject(name, f"{name.agent}: {title}" if several else title, points, states))
     return found
 
 

@@ -17,7 +17,7 @@ from conch.experience import ExperienceReader
 from conch.review import reviewer_named
 from conch.views import ReviewCard
 from conch_schemas import ReviewDecided
-from conch_services.dashboard.compare.subjects import Compared
+from conch_services.dashboard.compare.subjects import ComparedSubject
 from conch_services.dashboard.row_reviews import card_of, open_pool
 from conch_services.dashboard.world import DashboardContext
 
@@ -36,7 +36,7 @@ class Ballot(NamedTuple):
     reviewer: str
 
 
-async def ballot(request: Request, agent: str, subjects: Sequence[Compared], named: str | None) -> Ballot:
+async def ballot(request: Request, agent: str, subjects: Sequence[ComparedSubject], named: str | None) -> Ballot:
     """The next ballot of the reviewer. Raises UsageError, StoreError, BusError."""
     world: DashboardContext = request.app.state.world
     reviewer = _reviewer(named)
@@ -56,7 +56,7 @@ async def ballot(request: Request, agent: str, subjects: Sequence[Compared], nam
     return Ballot(card, len(between), won(voted, owner, len(subjects)), reviewer)
 
 
-def owners(cycles: Mapping[str, int], subjects: Sequence[Compared], agent: str) -> dict[str, int]:
+def owners(cycles: Mapping[str, int], subjects: Sequence[ComparedSubject], agent: str) -> dict[str, int]:
     """Action id -> place of the one subject that has the act; an act of several, or of none, has none."""
     found: dict[str, int] = {}
     own = [{point.cycle for point in one.points} if one.name.agent == agent else set() for one in subjects]

@@ -91,7 +91,8 @@ def recomputed(parts: Sequence[Part], point: ExperiencePoint) -> float:
     scores: dict[str, _Scored] = {}
     for one in point.scores:
         scores.setdefault(one.component, _Scored(one.value, one.status))
-    task = any(part.task_weight is not None and part.component in scores for part in parts)
+    paid = {one.component for one in point.scores if one.weight > 0.0}
+    task = any(part.task_weight is not None and part.component in paid for part in parts)
     return total(parts_of_act(parts, task=task), scores).total
 
 

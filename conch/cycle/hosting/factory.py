@@ -26,6 +26,8 @@ from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
+from conch.cycle.team.context import lead_mind, team_context, team_of
+from conch.cycle.team.minds import with_role_minds
 from conch.errors import ConfigError, HomeError
 from conch.home import Home
 from conch.log import get_logger
@@ -46,6 +48,7 @@ from conch.tools import (
     device_tools,
     load_tools,
     open_files,
+    tell,
     unknown_tools,
 )
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
@@ -105,6 +108,8 @@ class AgentFactory:
         self._masker = Masker.of(child.settings)
         installed = load_tools(child.spec.tools) if child.spec.tools else ()
         builtin = [tool for tool in BUILTIN_TOOLS if tool.spec.name != GOAL_TOOL or child.settings.own_goals.open]
+        if any(team_of(child.settings, spec.name) is not None for spec in child.spec.agents):
+            builtin.append(tell)
         tools = (*builtin, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
         self._toolbox, self._sandbox = Toolbox(tools, self._masker), Sandbox(child.settings.tools)
         self._servers: Sequence[McpServer] = ()
@@ -115,6 +120,7 @@ class AgentFactory:
             for each in (ACTING_PER_CPU, READING_PER_CPU)
         )
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
+        self._role_minds = list[MindFactory]()
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._tokens = _counter(child.settings.mind)
@@ -137,7 +143,7 @@ class AgentFactory:
     async def __aenter__(self) -> Self:
         """Start what the tools of a person's own run in. Raises ConchError where one of them cannot be used."""
         try:
-            for tool in (*self._web(), *await open_files(self._tool_files), *await self._of_servers()):
+            for tool in (*_web(self._settings), *await open_files(self._tool_files), *await self._of_servers()):
                 self._toolbox.add(tool)
             for why in unknown_tools(self._settings.tools.policy, self._toolbox.registry.names):
                 self._tell_of_tools(why)
@@ -145,14 +151,6 @@ class AgentFactory:
             await self._close_tools()
             raise
         return self
-
-    def _web(self) -> list[Tool]:
-        """The tool `http`. httpx2 is imported for it alone."""
-        if not self._settings.tools.http.allow:
-            return []
-        from conch.tools import http_tools
-
-        return http_tools(self._settings.tools.http)
 
     async def _of_servers(self) -> list[Tool]:
         if not self._settings.tools.mcp:
@@ -181,6 +179,8 @@ class AgentFactory:
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()
+            for factory in self._role_minds:
+                await factory.__aexit__()
             if self._tokens is not None:
                 await self._tokens.close()
             if self._engine is not None:
@@ -198,6 +198,8 @@ class AgentFactory:
         name, alone = spec.name, self._child.spec.alone
         seed = self._settings.seed if alone else _seed(self._settings.seed, name)
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
+        if (team := team_of(settings, name)) is not None:
+            settings = settings.model_copy(update={"mind": lead_mind(settings, team)})
         origin = RecoveryStart(spec.agentuid, spec.beyond, spec.born)
         base = self._child.spec.workspace
         workspace = base if alone else base / name
@@ -237,6 +239,8 @@ class AgentFactory:
                 writes=writes,
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
+            if (team := team_of(settings, settings.agent)) is not None:
+                mind = with_role_minds(mind, team, settings.seed, own, at.memory.team, self._role_minds)
             if mind.kind not in UNREAD_KINDS or prompt_limits(settings.mind).is_read:
                 mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind
@@ -265,6 +269,7 @@ class AgentFactory:
             masker=self._masker,
             adapters=self._adapters,
             frozen=_frozen(mind, settings, home),
+            team=team_context(settings, own),
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
 
@@ -336,6 +341,15 @@ class AgentFactory:
             raise HomeError(
                 f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"
             ) from error
+
+
+def _web(settings: Settings) -> list[Tool]:
+    """The tool `http`. httpx2 is imported for it alone."""
+    if not settings.tools.http.allow:
+        return []
+    from conch.tools import http_tools
+
+    return http_tools(settings.tools.http)
 
 
 def _counter(settings: MindSettings) -> TokenCounter | None:

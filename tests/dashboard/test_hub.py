@@ -294,7 +294,7 @@ def test_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], mo
 
     async def look() -> None:
         nonlocal missed, after
-        fresh = await hub._read_back(after, None) if after < hub._floor else hub._fresh(after, None)
+        fresh = await hub._read_back(after, None, False) if after < hub._floor else hub._fresh(after, None, False)
         told.extend(places(fresh.frames))
         missed += fresh.missed
         after = fresh.after

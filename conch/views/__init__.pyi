@@ -78,6 +78,7 @@ from .key_figures import CohortFigure as CohortFigure
 from .key_figures import RewardSlope as RewardSlope
 from .key_figures import cohort_figures as cohort_figures
 from .key_figures import slope as slope
+from .learning_curve import LearningCurve as LearningCurve
 from .line import ACTION_WIDTH as ACTION_WIDTH
 from .line import action_words as action_words
 from .line import cycle_columns as cycle_columns

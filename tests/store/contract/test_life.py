@@ -34,6 +34,9 @@ def test_totals_are_those_of_the_experiences(store: ExperienceStore, facts: Fact
     assert told == [(one.cycle, one.total) for one in store.cycles.last("echo", 9)][1:]
     assert [len(page) for page in store.charts.totals("echo", 0)] == [2, 1]
     assert list(store.charts.totals("nobody", 0)) == []
+    upto = [row for page in store.charts.totals("echo", 0, told[-1][0]) for row in page]
+    assert [cycle for cycle, _ in upto] == sorted(cycle for cycle, _ in upto if cycle < told[-1][0])
+    assert upto[-1][0] < told[-1][0]
 
 
 def test_when_a_cycle_acted_is_told_also_for_a_number_that_is_missing(

@@ -45,3 +45,6 @@ def test_each_act_is_told_with_the_adapter_that_decided_it(
     assert [one.acted for one in acts] == [facts.at(cycle).timestamp() for cycle in (1, 2, 3)]
     assert [one.total for one in acts] == [one.total for one in store.charts.points("echo", 9)]
     assert [one.cycle for one in store.charts.adapters("echo", 1)] == [3]
+    decided = store.charts.decided("echo", 9)
+    assert [(one.cycle, one.adapter) for one in decided] == [(one.cycle, one.adapter) for one in acts]
+    assert [one.cycle for one in store.charts.decided("echo", 9, before=3)] == [one.cycle for one in acts[:-1]]

@@ -33,7 +33,9 @@ def refuse_other(plan: RoundPlan, result: TrainingResult, made: Path) -> None:
         with (made / name).open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != said:
-            raise CheckError(f"{made / name} has the digest {found[:12]}, its training wrote {said[:12]}: it was changed")
+            raise CheckError(
+                f"{made / name} has the digest {found[:12]}, its training wrote {said[:12]}: it was changed"
+            )
 
 
 def refuse_foreign(plan: RoundPlan, identity: AdapterIdentity) -> None:

@@ -1,15 +1,17 @@
-"""What training costs, and what decides on an adapter, in parts.
+"""What training costs, and what decides on an adapter, in parts; or the whole loop on a tiny model.
 
 python -m train --part gate
+python -m train --tiny --seeds 5 --json tiny.json
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from runs import options
 
-from train import gate
+from train import gate, planted, tiny
 
 PARTS = {"gate": gate.measure}
 
@@ -18,7 +20,13 @@ def main() -> None:
     """Measure the parts that are named; all, where none is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, action="append", help="repeatable")
-    chosen = options(parser)
+    parser.add_argument("--tiny", action="store_true", help="the whole loop on a tiny model, and planted adapters")
+    parser.add_argument("--seeds", type=int, default=5, help="lives of --tiny")
+    parser.add_argument("--json", type=Path, help="file for the figures of --tiny")
+    chosen = options(parser, seeds=2)
+    if chosen.tiny:
+        tiny.measure(chosen.seeds, chosen.json, planted.QUICK if chosen.quick else planted.KINDS)
+        return
     for part in chosen.part or PARTS:
         PARTS[part](chosen.quick)
 

@@ -280,10 +280,14 @@ class _PrintedChat:
         return "> " if sys.stdin.isatty() and sys.stdout.isatty() else ""
 
     def begin(self) -> None:
-        """What a person may do."""
-        if self.prompt:
-            say(f"conversation {self.session} with {self.agent} (conch chat --session {self.session} goes on with it)")
-            say(HELP)
+        """Name the conversation, and on a terminal what a person may do; in a pipe, where stdout has the answers alone,
+        the name is on stderr."""
+        named = f"conversation {self.session} with {self.agent} (conch chat --session {self.session} goes on with it)"
+        if not self.prompt:
+            warn(named)
+            return
+        say(named)
+        say(HELP)
 
     def step(self, step: ChatStep) -> None:
         """Show a step."""

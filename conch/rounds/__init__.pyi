@@ -14,6 +14,7 @@ from .judging.scoring import candidate_scorer as candidate_scorer
 from .lease import under_lease as under_lease
 from .log import LineageLog as LineageLog
 from .log import read_lineage as read_lineage
+from .log import retained as retained
 from .making.child import run_child as run_child
 from .making.held_out import freeze_held_out as freeze_held_out
 from .making.held_out import held_out_cycles as held_out_cycles

@@ -193,7 +193,7 @@ async def test_a_pipe_says_on_stderr_what_is_waited_for(
     common: CommonOptions, in_progress: InProgress, typed: Write, publish: Publish, act: MakeAct,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """In the terminal's words, once for each change; stdout has the answer alone."""
+    """The conversation's name, then the terminal's words, once for each change; stdout has the answer alone."""
     monkeypatch.setattr("conch.cli.chat.QUIET_SECONDS", 0.0)
     typed("hello\n")
     async with in_progress() as bus:
@@ -204,7 +204,7 @@ async def test_a_pipe_says_on_stderr_what_is_waited_for(
 
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "low tide"
-    assert err.splitlines() == ["echo decides"]
+    assert err.splitlines() == ["conversation s1 with echo (conch chat --session s1 goes on with it)", "echo decides"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 from pydantic import SecretStr
 
 from conch.config import MindSettings, Settings, UiSettings
+from conch_services.dashboard.pages.settings import CHECK_SECONDS
 from tests.dashboard.conftest import Dashboard, Seeded
 from tests.dashboard.document import Element, parsed
 
@@ -79,8 +80,9 @@ async def test_checks_are_made_when_the_button_is_pressed(tab: Page) -> None:
 
     await tab.click("#check")
 
-    await expect(tab.locator("#findings li", has_text="python")).to_be_visible(timeout=60_000)
-    await expect(tab.locator("#findings li", has_text="bus")).to_be_visible()
+    names = tab.locator("#findings li strong")
+    await expect(names.get_by_text("python", exact=True)).to_be_visible(timeout=(CHECK_SECONDS + 10) * 1000)
+    await expect(names.get_by_text("bus", exact=True)).to_be_visible()
 
 
 async def test_a_setting_is_found_by_typing(tab: Page) -> None:

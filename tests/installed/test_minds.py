@@ -49,10 +49,8 @@ def test_a_kind_that_there_is_not_names_those_that_there_are(install: Install, t
     with pytest.raises(ConfigError) as refused:
         load(None, Home(tmp_path), {"mind": {"kind": "orakle"}})
 
-    assert (
-        "mind.kind must be 'reflex', 'openai', 'local', 'transformers' or 'scripted', or of an installed package: 'oracle'"
-        in str(refused.value)
-    )
+    there = "'reflex', 'openai', 'local', 'transformers' or 'scripted'"
+    assert f"mind.kind must be {there}, or of an installed package: 'oracle'" in str(refused.value)
     assert load(None, Home(tmp_path), {"mind": {"kind": "oracle"}}).mind.kind == "oracle"
 
 

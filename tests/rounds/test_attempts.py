@@ -67,9 +67,11 @@ async def test_a_round_that_dies_twice_has_failed(trained: Trained) -> None:
     ],
 )
 async def test_what_would_fail_again_is_not_tried_again(trained: Trained, how: str, words: str) -> None:
-    """A loss that is no number, a refusal, a child of another protocol and a hostile adapter end the round."""
+    """A loss that is no number, a refusal, a child of another protocol and a hostile adapter end the round, and the
+    child with it."""
     kinds = await attempts(trained, how)
 
+    assert not psutil.pid_exists(int((trained.place / "told.pid").read_text()))
     failed = (await trained.events())[-1]
     assert isinstance(failed, TrainingFailed)
     assert words in failed.why

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,11 +37,11 @@ ScoreReplies = Callable[[ScoresAsked], Awaitable[ScoresGiven]]
 
 async def run_child(
     job: TrainingJob, log: Path, *, score: ScoreReplies | None = None, command: Sequence[str] | None = None
-) -> AsyncIterator[TrainingReport]:
+) -> AsyncGenerator[TrainingReport, None]:
     """The reports of a child that trains this job; the last one is a result, a forecast or a failure.
 
     What it prints goes to the file `log`. A child that ends without a last report, or writes a line that is none, gives
-    a failure that says so. Left early or cancelled, its whole group is killed. `score` answers its questions for
+    a failure that says so. Closed early or cancelled, its whole group is killed. `score` answers its questions for
     scores; they are no reports. `command`: another program that speaks the same protocol.
     """
     with log.open("ab") as said:

@@ -7,6 +7,7 @@ import math
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
@@ -111,11 +112,12 @@ async def forecast_round(
     """What a round would take, as a child measures it that trains nothing. Raises TrainingError with its reason where
     it cannot be trained."""
     job = job_of(plan, settings.training, home, dry_run=True)
-    async for report in run_child(job, round_folder(home, plan.round) / LOG, command=command):
-        if isinstance(report, TrainingForecast):
-            return report
-        if isinstance(report, TrainingFailure):
-            raise TrainingError(report.reason)
+    async with aclosing(run_child(job, round_folder(home, plan.round) / LOG, command=command)) as reports:
+        async for report in reports:
+            if isinstance(report, TrainingForecast):
+                return report
+            if isinstance(report, TrainingFailure):
+                raise TrainingError(report.reason)
     raise TrainingError("the training process gave no forecast")
 
 
@@ -141,21 +143,24 @@ async def _trained(
     command: Sequence[str] | None,
 ) -> TrainingResult | TrainingFailure:
     last, newest, said = -math.inf, None, None
-    async for report in run_child(job, round_folder(home, plan.round) / LOG, score=score, command=command):
-        if isinstance(report, TrainingStep):
-            if (bad := _not_finite(report)) is not None:
-                reason = (
-                    f"the {bad} is no number at step {report.step} of {report.steps}: a lower learning rate may help"
-                )
-                return TrainingFailure(round=plan.round, reason=reason, can_retry=False)
-            newest = report
-            if time.monotonic() - last >= PROGRESS_SECONDS:
-                await _progress(record, plan, attempt, report)
-                last, said = time.monotonic(), report
-        elif isinstance(report, TrainingResult | TrainingFailure):
-            if newest is not None and newest is not said:
-                await _progress(record, plan, attempt, newest)
-            return report
+    child = run_child(job, round_folder(home, plan.round) / LOG, score=score, command=command)
+    async with aclosing(child) as reports:  # left early, the child has ended before its round goes on
+        async for report in reports:
+            if isinstance(report, TrainingStep):
+                if (bad := _not_finite(report)) is not None:
+                    reason = (
+                        f"the {bad} is no number at step {report.step} of {report.steps}: "
+                        "a lower learning rate may help"
+                    )
+                    return TrainingFailure(round=plan.round, reason=reason, can_retry=False)
+                newest = report
+                if time.monotonic() - last >= PROGRESS_SECONDS:
+                    await _progress(record, plan, attempt, report)
+                    last, said = time.monotonic(), report
+            elif isinstance(report, TrainingResult | TrainingFailure):
+                if newest is not None and newest is not said:
+                    await _progress(record, plan, attempt, newest)
+                return report
     return TrainingFailure(round=plan.round, reason="the training process wrote no result", can_retry=True)
 
 

@@ -134,7 +134,11 @@ class RunningProgram:
         return family.members, False
 
     async def _emptied(self) -> None:
-        """Kill processes that left the session, if there is a control group; a program in bubblewrap leaves none."""
+        """Kill processes that left the session, if there is a control group; a program in bubblewrap leaves none.
+        Without either, wait for those of the session: they are killed, and may take a moment to die."""
+        if "child-pid" not in self.report and self._group.members() is None:
+            for pid in ProcessFamily.of(self.process.pid).members:
+                await _died(pid)
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(DEATH_SECONDS):
                 while left := self._group.members():

@@ -9,7 +9,13 @@ from conch.errors import ConchError
 from conch.training.job import TrainingJob
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
-_NO_SPACE: Final = ("No space left on device", "Disk quota exceeded")
+_NO_SPACE: Final = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "PytorchStreamWriter failed writing",
+    "inline_container.cc",
+)
+"""The last two are of torch's file writer: it says where a write ended too early, and drops the system's error."""
 _NO_MEMORY: Final = (
     "can't allocate memory",
     "not enough memory",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from runs import options
 
-from train import gate, planted, tiny
+from train import beside, gate, planted, swaps, tiny
 
-PARTS = {"gate": gate.measure}
+PARTS = {"beside": beside.measure, "gate": gate.measure, "swaps": swaps.measure}
 
 
 def main() -> None:

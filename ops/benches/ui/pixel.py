@@ -10,6 +10,7 @@ import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from playwright.async_api import async_playwright
 from runs import CONCH, percentile
@@ -23,6 +24,8 @@ from conch_schemas import ActionTaken, decode, subject_filter
 CYCLES, QUICK_CYCLES, INTERVAL = 120, 6, 0.5
 WARM_SECONDS = 5.0
 """The dashboard has just started, and makes its templates ready: for some seconds it is slow."""
+PATIENCE, PATIENCE_A_CYCLE = 60.0, 5.0
+"""Seconds until the page has to have shown the cycles: one that shows none is an error."""
 CHROMIUM = "/usr/bin/chromium"
 NOTES = """
 () => {
@@ -84,12 +87,14 @@ async def _watch(link: str, cycles: int) -> dict[str, Any]:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await browser.new_page()
         await page.goto(link)
+        await page.goto(urljoin(page.url, "overview"))
         await asyncio.sleep(WARM_SECONDS)
         await page.evaluate(NOTES)
         seen: dict[str, Any] = {"total": {}, "last": -1}
-        while sum(int(cycle) > seen["last"] for cycle in seen["total"]) < cycles:  # rows from before do not count
-            await asyncio.sleep(1)
-            seen = await page.evaluate("() => window.noted")
+        async with asyncio.timeout(PATIENCE + PATIENCE_A_CYCLE * cycles):
+            while sum(int(cycle) > seen["last"] for cycle in seen["total"]) < cycles:  # rows from before do not count
+                await asyncio.sleep(1)
+                seen = await page.evaluate("() => window.noted")
         await browser.close()
         return seen
 

@@ -275,4 +275,5 @@ def test_a_line_that_is_no_job_is_refused(child: Child, job: MakeJob, tmp_path: 
 
     wrong: Any = Broken()
 
-    assert child(wrong).failure.reason.startswith("a line of 36 bytes is not a training job")
+    line = Broken().encode()
+    assert child(wrong).failure.reason.startswith(f"a line of {len(line)} bytes is not a training job")

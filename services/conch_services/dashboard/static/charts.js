@@ -1,6 +1,6 @@
 // Lines over cycles or time: uPlot with the page's colours, a legend with buttons, keys, and cursors that go together.
 import uPlot from "./vendor/uPlot.esm.min.js";
-import { signed } from "./words.js";
+import { make, signed } from "./words.js";
 
 const probe = document.body.appendChild(document.createElement("span"));
 probe.hidden = true;
@@ -29,15 +29,29 @@ export function themed(chart) {
   shown.add(chart);
 }
 
-/** Means of the last `window` values up to each place; null values are left out, without any it is null. */
-export function movingMean(values, window) {
-  let sum = 0, count = 0;
-  return values.map((value, place) => {
-    if (value != null) { sum += value; count += 1; }
-    const gone = place >= window ? values[place - window] : null;
-    if (gone != null) { sum -= gone; count -= 1; }
-    return count ? sum / count : null;
-  });
+const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
+
+/**
+ * What draws the charts of a page: {id of a figure: options of chart, or looks: of its lines one by one} gives a function
+ * of {x, lines: {id: {name: values}}, colours: {name: 1 to 8}} that draws all of them; a chart whose lines are others than
+ * before is made anew. Other charts keep their zoom, their hidden lines and their cursor.
+ */
+export function charts(all) {
+  const made = new Map(); // figure's id -> {names, chart}
+  return ({ x, lines, marks = [], colours = {} }) => {
+    for (const [id, { looks = [], ...options }] of Object.entries(all)) {
+      const named = lines[id] ?? {}, names = Object.keys(named);
+      let there = made.get(id);
+      if (there?.names !== names.join("\n")) {
+        there?.chart.remove();
+        const some = names.map((label, at) => ({ label, colour: colours[label] ? `c${colours[label]}` : COLOURS[at % COLOURS.length], ...looks[at % (looks.length || 1)] }));
+        there = { names: names.join("\n"), chart: chart(document.getElementById(id), { series: some, ...options }) };
+        made.set(id, there);
+      }
+      const any = names.some((name) => named[name].some((value) => value !== null));
+      there.chart.set(any ? [x, ...Object.values(named)] : [[], ...names.map(() => [])], marks);
+    }
+  };
 }
 
 /**
@@ -105,19 +119,40 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     said.textContent = `${name}: ${series.map((one, place) => `${one.label} ${write(made.data[place + 1][next])}`).join(", ")}`;
   };
 
+  const table = behind(figure, () => [[time ? "time" : unit, ...series.map((one) => one.label)],
+    made.data[0].map((x, place) => [time ? new Date(1000 * x).toLocaleString("en-GB") : `${x}`, ...series.map((_, at) => write(made.data[at + 1][place]))])]);
+
   return {
     set(data, marks = []) {
       marked = marks;
       figure.toggleAttribute("data-empty", data[0].length === 0);
       made.setData(data);
+      table.draw();
     },
     remove() {
+      table.remove();
       shown.delete(made);
       sized.disconnect();
       made.destroy();
       said.remove();
     },
   };
+}
+
+const ROWS = 25; // newest values that stand in the table behind a chart
+
+/** The values of a chart as a table, made once it is unfolded: for whom lines say nothing. */
+function behind(figure, rows) {
+  const fold = figure.appendChild(make("details", { class: "as-table" }, make("summary", {}, "As a table")));
+  const draw = () => {
+    if (!fold.open) return;
+    const [head, body] = rows();
+    const table = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((one) => make("th", { class: "num", scope: "col" }, one)))),
+      make("tbody", {}, ...body.slice(-ROWS).reverse().map(([x, ...values]) => make("tr", {}, make("th", { class: "num", scope: "row" }, x), ...values.map((one) => make("td", { class: "num" }, one))))));
+    fold.replaceChildren(fold.firstElementChild, make("div", { class: "wide tall-box", tabindex: "0", role: "region", "aria-label": "Values of the chart" }, table));
+  };
+  fold.addEventListener("toggle", draw);
+  return { draw, remove: () => fold.remove() };
 }
 
 /** A line at each mark, with its label at the top: the labels of marks close together stand one below the other. */

@@ -2,18 +2,25 @@
 
 python -m train --part gate
 python -m train --tiny --seeds 5 --json tiny.json
+python -m train --part smollm2 --home DIR    # of conch demo learn; without it one is run first
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from runs import options
 
-from train import beside, gate, swaps, tiny
+from train import beside, gate, smollm2, swaps, tiny
 
-PARTS = {"beside": beside.measure, "gate": gate.measure, "swaps": swaps.measure}
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "beside": lambda chosen: beside.measure(chosen.quick),
+    "gate": lambda chosen: gate.measure(chosen.quick),
+    "smollm2": lambda chosen: smollm2.measure(chosen.quick, chosen.home, chosen.states),
+    "swaps": lambda chosen: swaps.measure(chosen.quick),
+}
 
 
 def main() -> None:
@@ -23,12 +30,14 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="the whole loop on a tiny model")
     parser.add_argument("--seeds", type=int, default=5, help="lives of --tiny")
     parser.add_argument("--json", type=Path, help="file for the figures of --tiny")
+    parser.add_argument("--home", type=Path, help="of conch demo learn, for smollm2")
+    parser.add_argument("--states", type=int, default=300, help="held-out states at most, for smollm2")
     chosen = options(parser, seeds=2)
     if chosen.tiny:
         tiny.measure(chosen.seeds, chosen.json)
         return
     for part in chosen.part or PARTS:
-        PARTS[part](chosen.quick)
+        PARTS[part](chosen)
 
 
 main()

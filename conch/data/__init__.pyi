@@ -3,6 +3,7 @@
 from .lookup import find_row as find_row
 from .lookup import prune_snapshots as prune_snapshots
 from .lookup import snapshots_in as snapshots_in
+from .lookup import trained_states as trained_states
 from .lookup import verify_files as verify_files
 from .manifest import MANIFEST as MANIFEST
 from .manifest import FileDigest as FileDigest

@@ -39,6 +39,16 @@ def verify_files(snapshot: Path, manifest: Manifest) -> None:
                 raise CheckError(f"{path} was edited: its digest is not that of the manifest; export it again")
 
 
+def trained_states(snapshot: Path, manifest: Manifest) -> frozenset[str]:
+    """The state keys of the rows in train. Raises CheckError where a file of the snapshot cannot be read."""
+    found = set[str]()
+    for name in manifest.files:
+        for state, split in _splits(snapshot / name):
+            if split == "train" and state:
+                found.add(state)
+    return frozenset(found)
+
+
 def find_row(out: Path, row: str) -> tuple[Path, Row]:
     """(the newest snapshot in `out` that has the row, the row). `row`: its id, or 12 digits of its beginning.
 
@@ -101,6 +111,25 @@ def _is_left(work: Path) -> bool:
     finally:
         os.close(handle)
     return True
+
+
+def _splits(path: Path) -> Iterator[tuple[str, str]]:
+    """State key and split of each row of a file."""
+    if path.suffix != ".parquet":
+        try:
+            with path.open("rb") as file:
+                yield from ((str(one["state_key"]), str(one["split"])) for one in map(json.loads, file))
+        except (OSError, ValueError, KeyError) as error:
+            raise CheckError(f"{path} cannot be read ({type(error).__name__}): export the snapshot again") from error
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, columns=["state_key", "split"])
+    except (OSError, pa.ArrowInvalid, ValueError) as error:
+        raise CheckError(f"{path} cannot be read ({type(error).__name__}): export the snapshot again") from error
+    yield from zip(table["state_key"].to_pylist(), table["split"].to_pylist(), strict=True)
 
 
 def _rows(path: Path, row: str) -> Iterator[Mapping[str, JsonValue]]:

@@ -7,13 +7,17 @@ from .judging.engine import acting_engine as acting_engine
 from .judging.gate_run import verdict_again as verdict_again
 from .judging.samples import ActingEngine as ActingEngine
 from .judging.samples import SampledReply as SampledReply
+from .judging.samples import SampleRun as SampleRun
 from .judging.samples import by_cycle as by_cycle
 from .judging.samples import read_samples as read_samples
+from .judging.scoring import candidate_scorer as candidate_scorer
 from .lease import under_lease as under_lease
 from .log import LineageLog as LineageLog
 from .log import read_lineage as read_lineage
 from .log import retained as retained
 from .making.child import run_child as run_child
+from .making.held_out import freeze_held_out as freeze_held_out
+from .making.held_out import held_out_cycles as held_out_cycles
 from .making.plan import RoundPlan as RoundPlan
 from .making.plan import job_of as job_of
 from .making.plan import round_folder as round_folder

@@ -5,6 +5,7 @@ The first argument is a file: its text names how the next jobs end, one word a j
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -76,10 +77,16 @@ def main() -> None:
     if how == "hostile":
         (out / "adapter_config.json").write_text(json.dumps(PLAIN | {"use_dora": True}))
     message = {"role": "user", "content": "What now?"}
+    manifest = json.loads((Path(job["snapshot"]) / "manifest.json").read_text())
+    weights, config = (
+        hashlib.sha256((out / name).read_bytes()).hexdigest()
+        for name in ("adapter_model.safetensors", "adapter_config.json")
+    )
     said(
         kind="finished", round=job["round"], method=job["method"],
         digests={"base": "b" * 64, "tokenizer": "c" * 64, "template": "d" * 64},
-        snapshot_digest="e" * 64, weights_sha256="f" * 64, config_sha256="0" * 64, lora=job["lora"],
+        snapshot_digest=manifest["digest"] if how != "other-data" else "e" * 64,
+        weights_sha256=weights if how != "swapped" else "f" * 64, config_sha256=config, lora=job["lora"],
         counts={"rows": 10, "new_rows": 10, "tokens": 1000},
         figures={"loss": 0.5, "kl": 0.3}, probes=[{"messages": [message], "base": "noise", "adapter": "TOOL"}],
         seconds=1.0, peak_mib=100.0,

@@ -71,6 +71,8 @@ async def test_a_round_that_dies_twice_has_failed(trained: Trained) -> None:
         ("failed", "the loss rose"),
         ("chatter", "wrote what is no report"),
         ("hostile", "use_dora is set"),
+        ("other-data", "it was trained on the data eeeeeeeeeeee, its round is of"),
+        ("swapped", "its training wrote ffffffffffff: it was changed"),
     ],
 )
 async def test_what_would_fail_again_is_not_tried_again(trained: Trained, how: str, words: str) -> None:

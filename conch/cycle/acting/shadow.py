@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from conch.actions import Registry
-from conch.cycle.acting.adapters import ActingAdapters
+from conch.bus import TrialRecord
+from conch.cycle.acting.adapters import ActingAdapter, ActingAdapters
 from conch.cycle.control import Control
 from conch.cycle.decide import DecisionResult, answered
 from conch.cycle.publish import AgentPublisher
@@ -53,8 +54,8 @@ class ShadowTrial:
 
     async def decide(self, idle: float) -> None:
         """Ask the candidate for the last act's decision, and publish its reply; nothing where no shadow trial is in
-        progress, or it does not reply in time. `idle`: seconds until the next cycle is due. A second call for the same
-        act does nothing.
+        progress, or it does not reply in time. `idle`: seconds until the next cycle is due. Loading and probing it
+        takes what it takes, as before a cycle that it decides. A second call for the same act does nothing.
 
         Raises StoppedError when told to stop meanwhile.
         """
@@ -63,16 +64,17 @@ class ShadowTrial:
             return
         seconds = idle if idle >= LEAST_SECONDS else max(LEAST_SECONDS, decision.completion.ms / 1000)
         try:
+            found = await self._control.unless_stopped(self._adapters.candidate(act.cycle))
+            if found is None:
+                return
             async with asyncio.timeout(seconds):
-                await self._control.unless_stopped(self._asked(decision, act, act.cycle))
+                await self._control.unless_stopped(self._asked(decision, act, *found))
         except (TimeoutError, ConchError) as error:
             log.info("adapter.not_shadowed", cycle=act.cycle, why=str(error) or f"no reply within {seconds:.1f} s")
 
-    async def _asked(self, decision: DecisionResult, act: ActionTaken, cycle: int) -> None:
-        found = await self._adapters.candidate(cycle)
-        if found is None:
-            return
-        candidate, trial = found
+    async def _asked(
+        self, decision: DecisionResult, act: ActionTaken, candidate: ActingAdapter, trial: TrialRecord
+    ) -> None:
         try:
             shadow = await answered(
                 self._mind, replace(decision.prompt, adapter=candidate.proven.asked), self._registry

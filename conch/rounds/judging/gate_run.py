@@ -15,6 +15,7 @@ from conch.rounds.log import LineageLog
 from conch.rounds.making.held_out import held_out_cycles
 from conch.rounds.making.plan import RoundPlan, round_folder
 from conch.rounds.making.prepare import HELD_OUT
+from conch.rounds.making.provenance import refuse_foreign, refuse_leaked
 from conch.training import KL_CAPS, AdapterShelf, ShelvedAdapter, TrainingRound
 from conch.training.gate import GateFigures, GateLimits, GateSample, GateVerdict, decide_gate
 from conch.values import in_force
@@ -33,7 +34,8 @@ async def run_gate(
     """Judge the adapter of a round, and publish the verdict with the evidence's digest. A run that was ended goes on
     with the replies that there are; replies that a judge did not score are made again.
 
-    Raises CheckError where adapter, plan or held-out decisions are gone; ModelError where the engine does not reply;
+    Raises CheckError where adapter, plan, data set or held-out decisions are gone, where the adapter is of another
+    round, and where a held-out state was trained on; ModelError where the engine does not reply;
     AdapterError where it does not serve the adapter; OSError, BusError.
     """
     assert round.adapter is not None
@@ -41,10 +43,12 @@ async def run_gate(
     candidate = shelf.get(round.adapter)
     incumbent = None if log.state.adapter is None else shelf.get(log.state.adapter)
     folder = round_folder(home, plan.round)
+    cycles = held_out_cycles(plan.agent, folder / HELD_OUT)
+    refuse_foreign(plan, candidate.identity)
+    refuse_leaked(home, plan, cycles)
     own = settings.model_copy(update={"agent": plan.agent})
     async with candidate_scorer(own, home) as scorer:
         run = SampleRun(engine, own, in_force(own.values), scorer, folder / SAMPLES)
-        cycles = held_out_cycles(plan.agent, folder / HELD_OUT)
         samples = await run.compare(cycles, incumbent, candidate, SEED)
     number = log.state.gates + 1
     limits, figures = gate_limits(settings, plan.method), _figures(round, candidate, engine)

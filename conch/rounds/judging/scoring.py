@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import fsum
+from pathlib import Path
 
 from conch.config import Settings
 from conch.consumer.plugins import RuleWorker, discover, reserved, rules_of
@@ -59,11 +60,13 @@ class CandidateScorer:
 
 
 @asynccontextmanager
-async def candidate_scorer(settings: Settings, home: Home) -> AsyncIterator[CandidateScorer]:
-    """The rules and judges of the run in progress, else those that a run would have; their processes and connections
-    are closed at the end. Raises ConfigError."""
+async def candidate_scorer(
+    settings: Settings, home: Home, files: Sequence[Path] = ()
+) -> AsyncIterator[CandidateScorer]:
+    """The rules and judges of the run in progress, else those that a run with these files of rules would have; their
+    processes and connections are closed at the end. Raises ConfigError."""
     run = home.running()
-    rules = discover((), reserved(settings)).rules if run is None else rules_of(run.rules)
+    rules = discover([str(one) for one in files], reserved(settings)).rules if run is None else rules_of(run.rules)
     paid, held_out = dict[str, ScoreAct](), dict[str, ScoreAct]()
     async with AsyncExitStack() as stack:
         for rule in rules:

@@ -20,6 +20,7 @@ from conch.log import get_logger
 from conch.rounds.log import LineageLog
 from conch.rounds.making.child import ScoreReplies, run_child
 from conch.rounds.making.plan import RoundPlan, job_of, round_folder
+from conch.rounds.making.provenance import refuse_other
 from conch.training import (
     AdapterIdentity,
     AdapterShelf,
@@ -181,6 +182,7 @@ async def _shelve(
     )
     shelf = AdapterShelf(home.adapters)
     try:
+        refuse_other(plan, result, folder / "adapter")
         found = shelf.put(folder / "adapter", identity)
         shelf.record_probe(found.digest, PROBED_WITH, result.probes)
     except OSError as error:

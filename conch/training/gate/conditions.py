@@ -13,6 +13,8 @@ COMPARABLE = 20
 """Least samples with two valid replies whose lengths are compared in both directions."""
 ROUNDING = 1e-9
 """By how much a figure may miss its limit: 0.48 is not below 0.5 by more than 0.02."""
+ACTION_TOKENS = 32
+"""Tokens up to which a reply is not long, whatever an incumbent without the format says: an action has some twenty."""
 CONFIDENCE = 0.95
 """Of the upper bound of the share of violations, where none was seen."""
 
@@ -164,7 +166,8 @@ def length(compared: GateComparison) -> CheckedCondition:
     """Replies are neither much longer nor much shorter.
 
     Compared are samples with two valid replies. Where fewer than COMPARABLE are, as of a base that chats instead of
-    acting, only longer replies than all of the incumbent's are refused: learning the format makes them shorter.
+    acting, only longer replies than all of the incumbent's are refused: learning the format makes them shorter. Up to
+    ACTION_TOKENS they are not: a base may also break off.
     """
     change = compared.limits.length_change
     both = [one for one in compared.samples if one.candidate.valid and one.incumbent.valid]
@@ -172,6 +175,8 @@ def length(compared: GateComparison) -> CheckedCondition:
     candidate = _mean([float(one.candidate.length) for one in used]) or 0.0
     incumbent = _mean([float(one.incumbent.length) for one in used]) or 0.0
     low, high = incumbent * (1.0 - change if used is both else 0.0), incumbent * (1.0 + change)
+    if used is not both:
+        high = max(high, float(ACTION_TOKENS))
     why = (
         f"A reply has {candidate:.1f} tokens, {incumbent:.1f} of the incumbent's; {low:.1f} to {high:.1f} are allowed."
     )

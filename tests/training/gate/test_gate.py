@@ -271,3 +271,14 @@ def test_a_figure_that_is_no_number_is_refused(wrong: float) -> None:
     """With the name of the figure."""
     with pytest.raises(ValueError, match="total of a reply is a finite number"):
         GateReply(wrong, valid=True)
+
+
+def test_a_base_that_breaks_off_holds_no_action_to_its_length() -> None:
+    """Beside replies of 10 tokens that are no actions, one of 32 tokens is not too long, and one of 33 is."""
+
+    def broken_off(one: GateSample, length: int) -> GateSample:
+        incumbent = GateReply(-0.3, valid=False, length=10, held_out=0.5)
+        return replace(one, incumbent=incumbent, candidate=replace(one.candidate, length=length))
+
+    assert failed(decided([broken_off(one, 32) for one in samples()])) == []
+    assert failed(decided([broken_off(one, 33) for one in samples()])) == ["length"]

@@ -117,6 +117,18 @@ class AdapterAct(NamedTuple):
     total: float
 
 
+class DecidedAct(NamedTuple):
+    """An act with what decided it, and in which state."""
+
+    cycle: int
+    policy: str | None
+    """Digest; None: not known."""
+    adapter: str | None
+    """Digest; None: the model alone."""
+    state: str | None
+    """As `Decoding.state_key`."""
+
+
 class CycleCounts(NamedTuple):
     """How many of the last cycles were alike in these."""
 

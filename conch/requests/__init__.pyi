@@ -23,6 +23,7 @@ from .goals import active_goals as active_goals
 from .goals import check_of as check_of
 from .goals import decide_goal as decide_goal
 from .goals import goal_of as goal_of
+from .goals import team_state as team_state
 from .human_score import APPROVAL as APPROVAL
 from .human_score import LONGEST as LONGEST
 from .human_score import is_said as is_said
@@ -39,3 +40,8 @@ from .training import TrainerVerb as TrainerVerb
 from .training import ask_trainer as ask_trainer
 from .training import trainer_subject as trainer_subject
 from .walks import Walks as Walks
+from .weights import BEARING as BEARING
+from .weights import changed_weights as changed_weights
+from .weights import refuse_unpayable as refuse_unpayable
+from .weights import weights_file as weights_file
+from .weights import with_weights as with_weights

@@ -50,6 +50,7 @@ from .data_sets import DataSnapshot as DataSnapshot
 from .data_sets import DataSnapshots as DataSnapshots
 from .data_sets import RowAct as RowAct
 from .data_sets import row_acts as row_acts
+from .dead_letters import LetterRow as LetterRow
 from .dead_letters import Letters as Letters
 from .dead_letters import LetterSettled as LetterSettled
 from .dead_letters import LetterShown as LetterShown
@@ -77,6 +78,7 @@ from .key_figures import CohortFigure as CohortFigure
 from .key_figures import RewardSlope as RewardSlope
 from .key_figures import cohort_figures as cohort_figures
 from .key_figures import slope as slope
+from .learning_curve import LearningCurve as LearningCurve
 from .line import ACTION_WIDTH as ACTION_WIDTH
 from .line import action_words as action_words
 from .line import cycle_columns as cycle_columns
@@ -188,6 +190,16 @@ from .status import StoreAnswer as StoreAnswer
 from .status import gather as gather
 from .store_import import ImportedTable as ImportedTable
 from .store_import import StoreImport as StoreImport
+from .teams import TeamList as TeamList
+from .teams import TeamMessageRow as TeamMessageRow
+from .teams import TeamRoleRow as TeamRoleRow
+from .teams import TeamRow as TeamRow
+from .teams import TeamStopping as TeamStopping
+from .teams import TeamSwitchAnswer as TeamSwitchAnswer
+from .teams import TeamSwitchRow as TeamSwitchRow
+from .teams import TeamView as TeamView
+from .teams import team_shown as team_shown
+from .teams import teams_shown as teams_shown
 from .tools import Bench as Bench
 from .tools import BenchRow as BenchRow
 from .tools import Permissions as Permissions
@@ -212,9 +224,12 @@ from .values import ValuesWritten as ValuesWritten
 from .verdict import ENDS as ENDS
 from .verdict import LEAST_LIFE as LEAST_LIFE
 from .verdict import Baseline as Baseline
+from .verdict import Interval as Interval
 from .verdict import LifeStretch as LifeStretch
 from .verdict import LifeVerdict as LifeVerdict
+from .verdict import difference_interval as difference_interval
 from .verdict import life_verdict as life_verdict
+from .verdict import mean_interval as mean_interval
 from .verification import ActsDue as ActsDue
 from .verification import Signed as Signed
 from .verification import Verified as Verified

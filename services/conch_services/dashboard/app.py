@@ -12,12 +12,14 @@ from starlette.routing import Mount, Route
 from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.assets import HashedFiles
 from conch_services.dashboard.checking import ChainChecks
+from conch_services.dashboard.compare.page import ROUTES as COMPARE
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
 from conch_services.dashboard.stream.live import LiveStream
+from conch_services.dashboard.whatif.page import ROUTES as WHATIF
 from conch_services.dashboard.world import DashboardContext
 
 COMPRESSION = 5
@@ -31,6 +33,8 @@ def make_app(world: DashboardContext) -> Starlette:
         routes=[
             *STORY,
             *COMPONENT,
+            *COMPARE,
+            *WHATIF,
             *ROUTES,
             Mount(PREFIX, make_api(world, checks)),
             Route("/live", LiveStream(world.hub).stream),

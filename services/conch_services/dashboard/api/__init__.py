@@ -21,6 +21,7 @@ from conch_services.dashboard.api import (
     own_goals,
     reviews,
     training,
+    weights,
 )
 from conch_services.dashboard.api.asked import answer, clear_query
 from conch_services.dashboard.api.problems import API_HANDLERS
@@ -61,7 +62,7 @@ def openapi() -> JsonObject:
 
 def _routed() -> FastAPI:
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
-    for part in (exports, history, live, memories, actions, own_goals, approvals, chat, reviews, training):
+    for part in (exports, history, live, memories, actions, own_goals, approvals, chat, reviews, training, weights):
         api.include_router(part.router, dependencies=[Depends(clear_query)])
     return api
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from conch.config import Masker, Settings
-from conch.data import Format, LeftOut, Manifest, Row, Selection, redactor, rows_of, write_snapshot
+from conch.data import Format, LeftOut, Manifest, Row, Selection, redactor, rows_of, survey_of, write_snapshot
 from conch.errors import TrainingError
 from conch.experience import ExperienceReader
 from conch.review import ReviewDecisions, ReviewPolicy, corrections_of, reviewed
@@ -84,12 +84,12 @@ def freeze_data(
     is full."""
     redact, policy = redactor(Masker.of(settings)), ReviewPolicy.of(settings.training.review)
     selection = Selection(agent=agent, eval_share=share)
-    answers = rows_of(store, format, selection, redact=redact)
+    survey = survey_of(store.examples.marks(), share)
+    answers = rows_of(store, format, selection, redact=redact, survey=survey)
     if format in ("sft", "dpo", "kto"):
         decisions = ReviewDecisions(store.reviews.walk())
-        answers = reviewed(
-            answers, decisions, policy, corrections_of(store, format, decisions, selection, redact=redact)
-        )
+        corrections = corrections_of(store, format, decisions, selection, redact=redact, survey=survey)
+        answers = reviewed(answers, decisions, policy, corrections)
     variety = RowVariety()
     there = {one.name for one in out.iterdir()} if out.is_dir() else set()
     place, manifest = write_snapshot(variety.watch(answers), out, format, selection)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Any
 
 from conch.bus import Access, Bus, SharedSubscription, StreamSubscription, access_to, shared_subscription
 from conch.bus.jetstream import JetStreamBus
@@ -20,7 +22,7 @@ from conch.requests import ask, ask_all
 from conch.tasks import background
 from conch.text import safe_text
 from conch.training import LineageState
-from conch.views import read_lineage
+from conch.views import read_lineage, waiting_words
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
 
 Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
@@ -153,7 +155,7 @@ class PictureSource:
             else:
                 answer = await ask(bus, control_subject(picture.names[0], "status"), {}, timeout=1.0)
             for row in answer.get("agents", [answer]):
-                picture.tell(str(row["agent"]), str(row["state"]), str(row["why"]))
+                picture.tell(str(row["agent"]), str(row["state"]), _why(row))
             picture.change(states=dict(answer.get("states", {})))
         except ConchError:
             for name in picture.lives:
@@ -244,3 +246,11 @@ class PictureSource:
                 return None
             marks = list(store.chain.marks_of(agent, str(experience.action_id)))
             return experience, marks, store.cycles.act(agent, number)
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    """Why an agent is in its state; where a question to its mind is open for long, what it waits for."""
+    asks = row.get("asks")
+    if not isinstance(asks, dict):
+        return str(row["why"])
+    return waiting_words(str(asks["phase"]), float(asks["seconds"]), int(asks["tokens"]))

@@ -167,7 +167,6 @@ async def test_a_lag_that_falls_is_seen_though_no_fact_says_so(
     await tab.goto("./rewards")
     shown = tab.locator("#components tr[data-scorer=reward] td[data-lag]").first
     await expect(shown).to_have_text("7")
-    await tab.evaluate("window.htmx.trigger = () => {}")
 
     lag["reward"] = 0
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
 from conch.experience import ExperiencePoint
 from conch.views import signed, step_words
-from conch_services.dashboard.app import HERE
-from conch_services.dashboard.figures import key_figures, row
+from conch_services.dashboard.figures import columns, key_figures
 from conch_services.dashboard.story.component import source_of_rule
 from conch_services.dashboard.story.strip import WIDTH, adds, colour_of, reward_strip
 from tests.dashboard.conftest import CYCLES, Dashboard
@@ -45,7 +42,8 @@ async def test_the_amounts_of_every_cycle_sum_to_its_total(dashboard: Dashboard)
 
     for point in points:
         assert abs(sum(adds(point).values()) - point.total) < 1e-5
-        assert row(point)["parts"] == adds(point)
+    drawn = columns(points, 1000)["lines"]["parts"]
+    assert all(line[0] == round(adds(points[0]).get(name, 0.0), 4) for name, line in drawn.items())
     names = {name for point in points for name, amount in adds(point).items() if amount < 0}
     assert "taken off for repetition" in names
 
@@ -67,18 +65,20 @@ def test_a_step_is_named_for_what_it_does(step: str, words: str) -> None:
     assert step_words(step) == words
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.text(min_size=1, max_size=30), min_size=20, max_size=20))
-def test_scripts_and_server_give_a_part_the_same_colour(names: list[str]) -> None:
-    """By its name alone, so that it is the same on every page and in every chart."""
-    names = [*names, "execution", "format", "goal", "joy"]
-    script = (
-        f"const {{ colourOf }} = await import({json.dumps((HERE / 'static' / 'strip.js').as_uri())});"
-        f"console.log(JSON.stringify({json.dumps(names)}.map(colourOf)));"
-    )
-    said = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+async def test_a_part_has_one_colour_in_strips_and_charts(tab: Page) -> None:
+    """By its name alone: the swatch beside the last reward is that of the chart's legend."""
+    looked = "(all) => all.map((one) => [one.parentElement.textContent, getComputedStyle(one).backgroundColor])"
+    await tab.goto("./")
+    strips = dict(await tab.locator("#last-reward .swatch").evaluate_all(looked))
+    await tab.goto("./overview")
+    await expect(tab.locator("#parts .legend .swatch").first).to_be_visible()
+    charts = dict(await tab.locator("#parts .legend .swatch").evaluate_all(looked))
 
-    assert json.loads(said.stdout) == [colour_of(name) for name in names]
+    colours = {re.split("[+-]", name)[0].strip(): colour for name, colour in charts.items()}
+    shared = {re.split("[+-]", name)[0].strip(): colour for name, colour in strips.items() if "taken" not in name}
+    assert shared
+    assert {name: colours[name] for name in shared} == shared
+    assert colour_of("execution") == 2
 
 
 async def test_each_row_has_its_strip_also_live(tab: Page, dashboard: Dashboard) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conch.views.line import fixed, signed
-from conch_services.dashboard.app import HERE
+from conch_services.dashboard.assets import FOLDER
 
 TABLE = [
     (0.5625, 3, "+0.563"),
@@ -34,7 +34,7 @@ TABLE = [
 def written_by_scripts(values: list[tuple[float, int]]) -> list[list[str]]:
     """[signed, fixed] of each value with so many digits, as words.js writes them."""
     script = (
-        f"const {{ signed, fixed }} = await import({json.dumps((HERE / 'static' / 'words.js').as_uri())});"
+        f"const {{ signed, fixed }} = await import({json.dumps((FOLDER / 'words.js').as_uri())});"
         f"const values = {json.dumps(values)};"
         "console.log(JSON.stringify(values.map(([value, digits]) => [signed(value, digits), fixed(value, digits)])));"
     )

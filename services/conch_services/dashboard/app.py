@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from conch_services.dashboard.api import PREFIX, make_api
+from conch_services.dashboard.assets import HashedFiles
 from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.pages import ROUTES
@@ -20,7 +20,8 @@ from conch_services.dashboard.stream.hub import LIVE
 from conch_services.dashboard.stream.live import LiveStream
 from conch_services.dashboard.world import DashboardContext
 
-HERE = Path(__file__).parent
+COMPRESSION = 5
+"""Level of gzip: a page of 60 KB takes 1 ms; level 9 makes it 2 % smaller in four times that."""
 
 
 def make_app(world: DashboardContext) -> Starlette:
@@ -35,9 +36,10 @@ def make_app(world: DashboardContext) -> Starlette:
             Route("/live", LiveStream(world.hub).stream),
             Route("/healthz", _healthz),
             Route("/readyz", _readyz),
-            Mount("/static", StaticFiles(directory=HERE / "static")),
+            Mount("/static", HashedFiles()),
         ],
         exception_handlers=HANDLERS,
+        middleware=[Middleware(GZipMiddleware, compresslevel=COMPRESSION)],
     )
     app.state.world, app.state.checks = world, checks
     return app

@@ -79,3 +79,9 @@ def after(request: Request, position: int) -> int:
     Not beyond what the hub has seen: a store may know a stream that was replaced since.
     """
     return int(min(position, request.app.state.world.hub.last))
+
+
+def number_of(request: Request, name: str) -> int:
+    """The number in this part of the query; 0 where there is none."""
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0

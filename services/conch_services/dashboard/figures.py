@@ -1,4 +1,4 @@
-"""The key figures of some cycles in words, as the overview shows them. Pure; figures.js makes the same ones live."""
+"""The key figures of some cycles in words, as the overview shows them, and the lines of its charts. Pure."""
 
 from __future__ import annotations
 
@@ -27,35 +27,93 @@ class KeyFigure(NamedTuple):
     note: str
 
 
-class CycleFigures(TypedDict):
-    """A cycle for the page's scripts, as JSON."""
+class Columns(TypedDict):
+    """Lines over one axis, as the scripts take them: `series.js` joins what comes later to what is there."""
 
-    cycle: int
-    outcome: str
-    skill: str
-    valid: bool
-    total: float
-    coverage: float
-    complete: bool
-    parts: dict[str, float]
-    """What each part and each step adds to the total, by what it does: they sum to it."""
-    needs: Mapping[str, float] | None
-    """Satisfaction by need, 0..1, after the act."""
+    x: list[int]
+    lines: dict[str, dict[str, list[float | None]]]
+    """Chart -> line -> a value for each x."""
 
 
-def row(point: ExperiencePoint) -> CycleFigures:
-    """The figures of a cycle; `figures.js` makes the same of a live event."""
+MEAN = 25
+"""Cycles of a moving mean."""
+AGAIN = 20
+"""Cycles before the newest of a page that it is told again: a late score has changed them."""
+
+
+def columns(points: Sequence[ExperiencePoint], shown: int, since: int = 0) -> Columns:
+    """The lines of the last `shown` of these points, from cycle `since` on: the total and its moving mean, that of each
+    part, the needs.
+
+    A mean is over MEAN cycles; at the beginning of a life over those that there are.
+    """
+    added = [adds(point) for point in points]
+    parts = dict.fromkeys(name for one in added for name in one)
+    needs = dict.fromkeys(name for point in points for name in point.needs_after or ())
+    begin = max(0, len(points) - shown)
+    begin += next((at for at, point in enumerate(points[begin:]) if point.cycle >= since), len(points) - begin)
+    means = moving_mean([point.total for point in points])
+    by_part = {name: moving_mean([one.get(name, 0.0) for one in added]) for name in parts}
     return {
-        "cycle": point.cycle,
-        "outcome": point.outcome,
-        "skill": point.skill,
-        "valid": point.valid,
-        "total": round(point.total, 6),
-        "coverage": round(point.coverage, 4),
-        "complete": not lacks_score(point),
-        "parts": adds(point),
-        "needs": point.needs_after and {need: round(level, 4) for need, level in point.needs_after.items()},
+        "x": [point.cycle for point in points[begin:]],
+        "lines": {
+            "reward": {"total": [round(point.total, 3) for point in points[begin:]], f"mean of {MEAN}": means[begin:]},
+            "parts": {name: values[begin:] for name, values in by_part.items()},
+            "needs": {name: [short((point.needs_after or {}).get(name)) for point in points[begin:]] for name in needs},
+        },
     }
+
+
+def short(value: float | None) -> float | None:
+    """The value to three digits: what a chart can show."""
+    return None if value is None else round(value, 3)
+
+
+def moving_mean(values: Sequence[float | None], window: int = MEAN) -> list[float | None]:
+    """The mean of the last `window` values up to each place, to four digits; None values are left out, without any it
+    is None."""
+    found: list[float | None] = []
+    total, count = 0.0, 0
+    for at, value in enumerate(values):
+        gone = values[at - window] if at >= window else None
+        for one, sign in ((value, 1), (gone, -1)):
+            if one is not None:
+                total, count = total + sign * one, count + sign
+        found.append(round(total / count, 4) if count else None)
+    return found
+
+
+def sparks(points: Sequence[ExperiencePoint]) -> dict[str, str]:
+    """Key figure -> the path of its line over these cycles, 100 wide and 26 high; empty of fewer than two values."""
+    if not points:
+        return {}
+    levels = [fmean(point.needs_after.values()) if point.needs_after else None for point in points]
+    executed = [point.skill if point.outcome in EXECUTED else None for point in points]
+    met = [float(len(set(executed[max(0, at + 1 - MEAN) : at + 1]) - {None})) for at in range(len(points))]
+    worked = [float(p.outcome == "success") if p.outcome in EXECUTED else None for p in points]
+    lines: dict[str, Sequence[float | None]] = {
+        "reward": moving_mean([point.total for point in points]),
+        "format": moving_mean([float(point.valid) for point in points]),
+        "tools": moving_mean(worked),
+        "needs": levels,
+        "exploration": met,
+        "coverage": moving_mean([point.coverage for point in points]),
+    }
+    return {name: _path(values) for name, values in lines.items()}
+
+
+def _path(values: Sequence[float | None]) -> str:
+    """A line from the lowest to the highest of these values, at most 100 places."""
+    step = -(-len(values) // 100)
+    known = [(at, value) for at, value in enumerate(values) if value is not None and (len(values) - 1 - at) % step == 0]
+    if len(known) < 2:
+        return ""
+    low, high = min(value for _, value in known), max(value for _, value in known)
+    flat = high - low < 1e-9
+    wide = 100 / (len(values) - 1)
+    return "M" + "L".join(
+        f"{at * wide:.1f} {13 if flat else 24 - 22 * (value - low) / (high - low):.1f}" for at, value in known
+    )
 
 
 def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:

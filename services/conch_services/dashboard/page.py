@@ -15,6 +15,7 @@ from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
 from conch.text import safe_text
 from conch.views import action_words, fixed, needed, scored_of, signed, step_words, total_ms
 from conch_services.dashboard.asking import QueryResult, asked
+from conch_services.dashboard.assets import HASHED
 from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.world import DashboardContext
 
@@ -76,6 +77,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+TEMPLATES.globals["static"] = HASHED
 TEMPLATES.policies["json.dumps_kwargs"] = {}  # names stay in their order: that of the weight set, say
 TEMPLATES.filters |= {
     "safe_text": safe_text,

@@ -15,14 +15,16 @@ from starlette.routing import Route
 from conch.experience import CycleFilter, ExperienceReader
 from conch_schemas import ExperienceRecorded
 from conch_schemas.action import ActionKind, OutcomeStatus
-from conch_services.dashboard.asking import asked
-from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.asking import asked, number_of
+from conch_services.dashboard.page import agent_of, agents_of, page
 from conch_services.dashboard.world import DashboardContext
 
 ROWS = 50
 """Cycles of one page."""
 TOOLS_OF = 1000
 """The form offers the tools of this many last cycles."""
+MOST_NEWS = 100
+"""New cycles that are counted; of more, a plus is shown."""
 DEEPEST = 40
 """Pages in the history of the back link; beyond, it leads to the newest."""
 
@@ -53,6 +55,9 @@ async def cycles(request: Request) -> Response:
     agent = await agent_of(request)
     filters, given, wrong = filters_of(request.query_params)
     before, trail = _place(request.query_params)
+    upto = number_of(request, "upto")  # the first page drawn again: what is newer is announced, not shoved in
+    if before is None and upto:
+        before = upto + 1
     looked = await asked(world.read(lambda reader: look(reader, agent, filters, before)))
     listed = looked.found or CyclePage(0, (), ())
     rows = listed.found[:ROWS]
@@ -69,13 +74,36 @@ async def cycles(request: Request) -> Response:
         "kinds": KINDS,
         "tools": listed.tools,
         "query": urlencode({**given, "agent": agent}),
-        "first_page": before is None,
-        "newest": rows[0].cycle if rows else 0,
-        "newer": None if before is None else _link(given | more, trail[:-1]),
+        "first_page": not trail,
+        "here": _link(given | more, trail, rows[0].cycle if rows and not trail else None),
+        "news": 0,
+        "most_news": MOST_NEWS,
+        "news_query": urlencode({**given, "agent": agent, "newest": rows[0].cycle or 0 if rows else 0}),
+        "filtered": bool(given),
+        "newer": None if not trail else _link(given | more, trail[:-1]),
         "older": _link(given | more, [*trail, rows[-1].cycle or 0]) if len(listed.found) > ROWS else None,
         "top": _link(given | more, []),
     }
     return await page(request, "cycles.html", found)
+
+
+async def news(request: Request) -> Response:
+    """How many cycles behind `?newest=` match the query, as a piece of the page."""
+    world: DashboardContext = request.app.state.world
+    agent = await agent_of(request)
+    filters, given, _ = filters_of(request.query_params)
+    newest = number_of(request, "newest")
+    behind = replace(filters, first=max(newest + 1, filters.first or 0))
+    found = await asked(world.read(lambda reader: len(reader.cycles.find(agent, behind, MOST_NEWS))))
+    more = {"agent": agent} if len(await agents_of(world)) > 1 else {}
+    told = {
+        "news": found.found or 0,
+        "most_news": MOST_NEWS,
+        "news_query": urlencode({**given, "agent": agent, "newest": newest}),
+        "filtered": bool(given),
+        "top": _link(given | more, []),
+    }
+    return await page(request, "cycles_news.html", told)
 
 
 def look(reader: ExperienceReader, agent: str, filters: CycleFilter, before: int | None) -> CyclePage:
@@ -138,10 +166,12 @@ def _place(query: Mapping[str, str]) -> tuple[int | None, list[int]]:
     return (trail[-1] if trail else None), trail
 
 
-def _link(given: Mapping[str, str], trail: Sequence[int]) -> str:
+def _link(given: Mapping[str, str], trail: Sequence[int], upto: int | None = None) -> str:
     place = {"trail": ".".join(map(str, trail[-DEEPEST:]))} if trail else {}
+    if upto is not None:
+        place["upto"] = str(upto)
     query = urlencode({**given, **place})
     return f"/cycles?{query}" if query else "/cycles"
 
 
-ROUTES = [Route("/cycles", cycles)]
+ROUTES = [Route("/cycles", cycles), Route("/cycles/news", news)]

@@ -13,7 +13,8 @@ from starlette.routing import Route
 from conch.experience import ExperienceReader, ShownCheck
 from conch.views import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
-from conch_services.dashboard.asking import QueryResult, after, asked, kept
+from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
+from conch_services.dashboard.figures import AGAIN, Columns, short
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.stream.history import GoalHistory, StreamHistory, goals
 from conch_services.dashboard.world import DashboardContext
@@ -57,6 +58,7 @@ async def needs(request: Request) -> Response:
     told = await asked(recalled.get(("goals", agent), lambda: _goals(world, agent)))
     shown: NeedsFigures | None = found.found
     checks = shown.checks if shown is not None else ()
+    data = _data(shown, drives.found or (), checks, number_of(request, "since"))
     template = "needs_now.html" if "hx-request" in request.headers else "needs.html"
     return await page(
         request,
@@ -69,7 +71,8 @@ async def needs(request: Request) -> Response:
             "goals_why": told.why,
             "drives": drives.found[-1][1].model_dump() if drives.found else {},
             "goals": _listed(told, checks),
-            "data": _data(shown, drives.found or (), checks),
+            "data": {"most": LAST, **data},
+            "next": max(0, data["x"][-1] - AGAIN) if data["x"] else 0,
             "changes": shown.history[: -CHANGES - 1 : -1] if shown is not None else (),
             "last": LAST,
             "after": after(request, shown.position if shown is not None else 0),
@@ -155,9 +158,12 @@ def _listed(
 
 
 def _data(
-    shown: NeedsFigures | None, drives: Sequence[tuple[int, Drives]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
-) -> dict[str, object]:
-    """The three charts over one axis of cycles: `{"cycles": […], "needs": {name: […]}, "drives": …, "goals": …}`."""
+    shown: NeedsFigures | None,
+    drives: Sequence[tuple[int, Drives]],
+    checks: Sequence[tuple[int, Sequence[ShownCheck]]],
+    since: int,
+) -> Columns:
+    """The three charts over one axis of cycles, from cycle `since` on."""
     history = shown.history if shown is not None else ()
     levels = {change.cycle: change.after for change in history if change.cycle is not None}
     driven = dict(drives)
@@ -165,11 +171,14 @@ def _data(
     cycles = sorted({*levels, *driven, *(cycle for cycle, said in measured.items() if said)})[-LAST:]
     names = dict.fromkeys(need for level in levels.values() for need in level)
     ids = list(dict.fromkeys(goal for cycle in cycles for goal in measured.get(cycle, {})))[-MOST_GOALS:]
+    x = [cycle for cycle in cycles if cycle >= since]
     return {
-        "cycles": cycles,
-        "needs": {name: [levels.get(cycle, {}).get(name) for cycle in cycles] for name in names},
-        "drives": {name: [getattr(driven.get(cycle), name, None) for cycle in cycles] for name in DRIVES},
-        "goals": {goal: [measured.get(cycle, {}).get(goal) for cycle in cycles] for goal in ids},
+        "x": x,
+        "lines": {
+            "needs": {name: [short(levels.get(cycle, {}).get(name)) for cycle in x] for name in names},
+            "drives": {name: [short(getattr(driven.get(cycle), name, None)) for cycle in x] for name in DRIVES},
+            "goals": {goal: [short(measured.get(cycle, {}).get(goal)) for cycle in x] for goal in ids},
+        },
     }
 
 

@@ -15,12 +15,13 @@ from conch.experience import CostSummary, ExperiencePoint, ExperienceReader
 from conch.rewards.watch import ActiveAlarm
 from conch.views import costs_words
 from conch_schemas import ActionTaken, ExperienceRecorded
-from conch_services.dashboard.asking import QueryResult, asked
-from conch_services.dashboard.figures import actions, costs_chip, key_figures, row
+from conch_services.dashboard.asking import QueryResult, asked, kept, number_of
+from conch_services.dashboard.figures import AGAIN, MEAN, actions, columns, costs_chip, key_figures, sparks
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
+from conch_services.dashboard.story.strip import colour_of
 from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
@@ -32,6 +33,8 @@ ROWS = 25
 """Rows of the table of cycles."""
 GOALS = 5
 """Active goals that are shown, the newest."""
+FRESH_SECONDS = 0.5
+"""Seconds for which the figures are reused for all open pages."""
 
 NO_COSTS = CostSummary({}, 0, 0)
 
@@ -43,9 +46,7 @@ class OverviewHistory:
     place: int = 0
     """Stream sequence up to which all that follows is complete, at least: the page goes on live behind it."""
     points: Sequence[ExperiencePoint] = ()
-    """Oldest first."""
-    last: Sequence[ExperienceRecorded | ActionTaken] = ()
-    """The last cycles, the newest first; an act where its scores have not come."""
+    """Oldest first; MEAN more than are shown, for the means of the first ones."""
     costs: CostSummary = NO_COSTS
     """Of the points."""
 
@@ -54,35 +55,89 @@ async def overview(request: Request) -> Response:
     """The figures of the last cycles, then live."""
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
-    looked: QueryResult[OverviewHistory] = await asked(world.read(lambda reader: look(reader, agent)))
-    past = looked.found or OverviewHistory()
-    rows = [row(point) for point in past.points]
     said: QueryResult[Conversation] = await asked(_talk(world, agent))
     found: dict[str, object] = {
-        "why": looked.why,
-        "broken": looked.broken,
-        "past": past,
-        "lines": {
-            "parts": list(dict.fromkeys(name for one in rows for name in one["parts"])),
-            "needs": list(dict.fromkeys(name for one in rows for name in one["needs"] or ())),
-        },
-        "figures": key_figures(past.points),
-        "actions": actions(past.points[-DISTRIBUTION:]),
-        **_costs(past.costs),
-        "alarms": await alarms(world, agent),
         "approvals": await approvals_of(world, agent),
         "state": (await state_of(world, agent)).state,
         "talk": said.found or Conversation(),
         "talk_why": said.why,
-        "given": {
-            "place": past.place,
-            "shown": SHOWN,
-            "distribution": DISTRIBUTION,
-            "rows": ROWS,
-            "cycles": rows,
-        },
     }
-    return await page(request, "overview.html", found | await _goals(request, agent))
+    for part in (await _now(request, agent), await _rows(request, agent), await _goals(request, agent)):
+        found |= part
+    return await page(request, "overview.html", found)
+
+
+async def now(request: Request) -> Response:
+    """The figures and charts, as a piece of the page: of the charts what is new since cycle `?since=`."""
+    return await page(request, "overview_now.html", await _now(request, await agent_of(request)))
+
+
+async def _now(request: Request, agent: str) -> dict[str, object]:
+    world: DashboardContext = request.app.state.world
+    look_again = kept(request, "overview", FRESH_SECONDS)
+    looked: QueryResult[OverviewHistory] = await asked(
+        look_again.get(agent, lambda: world.read(lambda reader: look(reader, agent)))
+    )
+    past = looked.found or OverviewHistory()
+    points = past.points[-SHOWN:]
+    data = columns(past.points, SHOWN, number_of(request, "since"))
+    alarms = await alarms_of(world, agent)
+    return {
+        "why": looked.why,
+        "broken": looked.broken,
+        "place": past.place,
+        "count": len(points),
+        "lines": {chart: list(named) for chart, named in data["lines"].items()},
+        "figures": key_figures(points),
+        "sparks": sparks(points),
+        "actions": actions(points[-DISTRIBUTION:]),
+        "distribution": DISTRIBUTION,
+        "mean": MEAN,
+        **_costs(past.costs),
+        "alarms": alarms,
+        "data": {"most": SHOWN, "colours": {name: colour_of(name) for name in data["lines"]["parts"]}, **data},
+        "next": max(0, points[-1].cycle - AGAIN) if points else 0,
+    }
+
+
+async def rows(request: Request) -> Response:
+    """The last cycles as a table, as a piece of the page; those behind cycle `?since=` are marked as new."""
+    return await page(request, "overview_rows.html", await _rows(request, await agent_of(request)))
+
+
+async def _rows(request: Request, agent: str) -> dict[str, object]:
+    """The last cycles, the newest first, with what the stream already has and the store not yet."""
+    world: DashboardContext = request.app.state.world
+    read: QueryResult[tuple[int, dict[int, ExperienceRecorded | ActionTaken]]] = await asked(
+        world.read(lambda reader: last_cycles(reader, agent))
+    )
+    place, found = read.found or (0, {})
+    for event in world.hub.behind(place, agent, (ActionTaken, ExperienceRecorded)):
+        if isinstance(event, ActionTaken | ExperienceRecorded) and event.cycle is not None:
+            there = found.get(event.cycle)
+            if not _is_newer(there, event):
+                continue
+            found[event.cycle] = event
+    last = sorted(found.items(), reverse=True)[:ROWS]
+    return {
+        "rows": [one for _, one in last],
+        "rows_why": read.why,
+        "rows_broken": read.broken,
+        "since": number_of(request, "since") or (last[0][0] if last else 0),
+        "newest": last[0][0] if last else 0,
+    }
+
+
+def _is_newer(there: ExperienceRecorded | ActionTaken | None, event: ExperienceRecorded | ActionTaken) -> bool:
+    if isinstance(event, ActionTaken):
+        return there is None
+    return not isinstance(there, ExperienceRecorded) or there.revision <= event.revision
+
+
+async def alarms_card(request: Request) -> Response:
+    """The active alarms, as a piece of the page."""
+    world: DashboardContext = request.app.state.world
+    return await page(request, "alarms_card.html", {"alarms": await alarms_of(world, await agent_of(request))})
 
 
 async def goals(request: Request) -> Response:
@@ -108,21 +163,29 @@ def _costs(costs: CostSummary) -> dict[str, object]:
 
 
 def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
-    """The last cycles of the agent, also those without all scores."""
+    """The last cycles of the agent."""
     place = reader.position()  # first: what is stored meanwhile comes once more, and changes nothing
+    return OverviewHistory(place, reader.charts.points(agent, SHOWN + MEAN), reader.charts.costs(agent, SHOWN))
+
+
+def last_cycles(reader: ExperienceReader, agent: str) -> tuple[int, dict[int, ExperienceRecorded | ActionTaken]]:
+    """(the store's position, the last cycles by number; an act where its scores have not come)."""
+    place = reader.position()
     last = reader.cycles.last_cycle(agent) or 0
     recorded = {one.cycle: one for one in reader.cycles.last(agent, ROWS)}
-    numbers = range(last, max(last - ROWS, -1), -1)
-    found = (recorded.get(number) or reader.cycles.act(agent, number) for number in numbers)
-    acts = [one for one in found if one is not None]
-    return OverviewHistory(place, reader.charts.points(agent, SHOWN), acts, reader.charts.costs(agent, SHOWN))
+    found: dict[int, ExperienceRecorded | ActionTaken] = {}
+    for number in range(last, max(last - ROWS, -1), -1):
+        one = recorded.get(number) or reader.cycles.act(agent, number)
+        if one is not None:
+            found[number] = one
+    return place, found
 
 
 async def _talk(world: DashboardContext, agent: str) -> Conversation:
     return await talk_of(world.bus, agent)
 
 
-async def alarms(world: DashboardContext, agent: str) -> list[ActiveAlarm] | None:
+async def alarms_of(world: DashboardContext, agent: str) -> list[ActiveAlarm] | None:
     """The active alarms of the agent; None while the bus is away, as they are then unknown."""
     try:
         states = await watched(world.bus, [agent])
@@ -131,4 +194,11 @@ async def alarms(world: DashboardContext, agent: str) -> list[ActiveAlarm] | Non
     return [active for state in states.values() for active in state.active]
 
 
-ROUTES = [Route("/overview", overview), Route("/goals", goals), Route("/cost", cost)]
+ROUTES = [
+    Route("/overview", overview),
+    Route("/overview/now", now),
+    Route("/overview/rows", rows),
+    Route("/overview/alarms", alarms_card),
+    Route("/goals", goals),
+    Route("/cost", cost),
+]

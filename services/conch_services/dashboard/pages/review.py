@@ -44,7 +44,7 @@ async def review(request: Request) -> Response:
     reasons = next((one.reasons for one in found.found or () if one.cycle == cycle), ())
     template = "review_card.html" if "hx-request" in request.headers else "review.html"
     told = {"card": card, "why": why, "left": len(queue), "reasons": reasons, "last": LAST, "shown": shown}
-    told |= {"after": world.hub.last, "broken": broken}
+    told |= {"after": world.hub.last, "broken": broken, "without": without}
     return await page(request, template, told | _drawn(card))
 
 

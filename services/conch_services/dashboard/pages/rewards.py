@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import fmean, pstdev
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.consumer.group import standings
@@ -82,16 +82,6 @@ async def rewards(request: Request) -> Response:
             "after": place,
         },
     )
-
-
-async def lags(request: Request) -> Response:
-    """`{"rule-…": events that wait for it}` of each consumer, for a page that is open: a lag that falls is no fact.
-
-    Empty while the bus is away.
-    """
-    world = request.app.state.world
-    told = await asked(kept(request, "lags", FRESH_SECONDS).get("lags", lambda: _lags(world)))
-    return JSONResponse(told.found or {})
 
 
 async def _asked(
@@ -194,4 +184,4 @@ def _sets(sets: Sequence[WeightsSet]) -> list[dict[str, object]]:
     return shown[-SETS:][::-1]
 
 
-ROUTES = [Route("/rewards", rewards), Route("/rewards/lags", lags)]
+ROUTES = [Route("/rewards", rewards)]

@@ -27,7 +27,7 @@ from conch_services.dashboard.world import DashboardContext
 
 LIBRARIES = ("pydantic", "nats-py", "msgspec", "numpy", "starlette", "uvicorn", "sse-starlette", "jinja2", "structlog")
 """Distributions that the page shows the version of."""
-VENDORED = {"htmx": "2.0.11", "uPlot": "1.6.32"}
+VENDORED = {"htmx": "4.0.1", "uPlot": "1.6.32"}
 """Versions of the libraries in static/vendor."""
 CHECK_SECONDS = 60.0
 """Time for all checks; the slowest ask servers, each with a bound of its own."""

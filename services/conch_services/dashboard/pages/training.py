@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +16,8 @@ from conch.experience import ExperienceReader
 from conch.minds import LearningProgress, learnt
 from conch.views import Acted, LineageDetail, LineageShown, duration_words, slope
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
-from conch_services.dashboard.asking import QueryResult, after, asked, kept
+from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
+from conch_services.dashboard.figures import AGAIN, Columns, short
 from conch_services.dashboard.learning import by_policy, curves
 from conch_services.dashboard.lineages import data_sets, lineage_document
 from conch_services.dashboard.page import agent_of, page
@@ -52,6 +54,10 @@ async def training(request: Request) -> Response:
     position, acted = found.found or (0, [])
     earned = by_policy(acted)
     trained = lineage.found if lineage.found is not None and lineage.found.rounds else None
+    since = number_of(request, "since")
+    drawn = [one.policy for one in earned[:MOST_DRAWN]]
+    lines = _lines(trained, acted, drawn, since)
+    more = _lineage_data(trained) if trained else {"marks": [], "round": None, "deeds": None}
     template = "training_now.html" if "hx-request" in request.headers else "training.html"
     return await page(
         request,
@@ -73,7 +79,8 @@ async def training(request: Request) -> Response:
             "earned": earned[:MOST_LISTED],
             "slope": slope(acted),
             "last": len(acted),
-            "data": _lineage_data(trained) if trained else _data(acted, [one.policy for one in earned[:MOST_DRAWN]]),
+            "data": {"most": LAST, **lines, **more},
+            "next": max(0, lines["x"][-1] - AGAIN) if lines["x"] else 0,
             "after": after(request, position),
             "shown": shown,
             "sets": sets.found or [],
@@ -112,21 +119,25 @@ async def _learnt(world: DashboardContext, agent: str) -> LearningProgress | Non
     return await asyncio.to_thread(learnt, world.home.agent_dir(agent) / MEMORY)
 
 
-def _data(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, object]:
-    lines = {name[:8]: line for name, line in curves(acted, policies).items()}
-    return {"cycles": [cycle for cycle, *_ in acted], "curves": lines, "marks": [], "round": None, "deeds": None}
+def _lines(lineage: LineageShown | None, acted: Sequence[Acted], policies: Sequence[str | None], since: int) -> Columns:
+    """The curve of each generation from cycle `since` on; without a lineage that of each policy."""
+    cycles: Sequence[int] = [cycle for cycle, *_ in acted]
+    known: Mapping[str, Sequence[float | None]] = {name[:8]: line for name, line in curves(acted, policies).items()}
+    if lineage is not None:
+        cycles, known = lineage.reward.cycles, lineage.reward.curves
+    begin = bisect_left(cycles, since)
+    lines = {name: [short(value) for value in line[begin:]] for name, line in known.items()}
+    return {"x": list(cycles[begin:]), "lines": {"totals": lines}}
 
 
 def _lineage_data(lineage: LineageShown) -> dict[str, object]:
-    """For the page's script: the curves, the moves on them, and what the buttons may do."""
+    """For the page's script: the moves on the curves, and what the buttons may do."""
     marks = [
         {"x": move.cycle, "label": f"{move.kind} to {move.generation}", "good": move.kind == "promoted"}
         for move in lineage.moves
         if move.cycle is not None
     ]
     return {
-        "cycles": lineage.reward.cycles,
-        "curves": lineage.reward.curves,
         "marks": marks[::-1],
         "round": None if lineage.round is None else _round_data(lineage.round),
         "deeds": {

@@ -15,6 +15,7 @@ from conch.auth import SESSION_SECONDS, LoginTokens, same, session_audience, sig
 from conch.config import UiSettings
 from conch.errors import ConchError
 from conch.log import get_logger
+from conch_services.dashboard.assets import cache_control
 from conch_services.dashboard.security import refusals
 from conch_services.dashboard.security.places import CHANGES, PageNames, is_part_of_another, named_by
 from conch_services.dashboard.security.rate_limit import LoginRateLimit
@@ -303,5 +304,4 @@ def _put_headers(scope: Scope, start: Message) -> None:
         headers["location"] = prefix_of(scope) + parts.path + (f"?{parts.query}" if parts.query else "")
     for name, value in HEADERS.items():
         headers[name] = value
-    # A file is asked for again each time, and answered with a few bytes unless it has changed (its ETag).
-    headers["Cache-Control"] = "no-cache" if scope["path"].startswith("/static/") else "no-store"
+    headers["Cache-Control"] = cache_control(scope["path"]) or "no-store"

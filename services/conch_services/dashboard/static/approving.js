@@ -1,11 +1,9 @@
-// The act that waits for an approval: drawn again when one is asked for or decided on; a press of its buttons decides.
-import { on } from "./live.js";
+// The act that waits for an approval: a press of its buttons decides.
 import { say } from "./page.js";
 import { sentence } from "./words.js";
 
 const { agent, prefix } = document.body.dataset;
 
-for (const kind of ["act.asked", "act.approved", "act.denied"]) on(kind, () => window.htmx.trigger(document.getElementById("approval"), "stale"));
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.dataset.act) return;

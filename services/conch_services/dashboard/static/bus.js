@@ -1,6 +1,6 @@
 // Dead letters: a press has one handled again, or given up; what came of it stands above, and the table is drawn again.
-import { follow } from "./live.js";
 import { say } from "./page.js";
+import { redraw } from "./parts.js";
 import { sentence } from "./words.js";
 
 const wrong = document.getElementById("wrong");
@@ -16,11 +16,10 @@ async function act(button) {
   else if (!answer.ok) wrong.textContent = await sentence(answer);
   else say(`Letter ${id.slice(0, 8)} ${what === "drop" ? "is given up, and listed no more" : "is handed to its consumer once more"}.`);
   button.disabled = false;
-  window.htmx.trigger(now, "done");
+  redraw("now");
 }
 
 now.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-do]");
   if (button) act(button);
 });
-follow(Number(now.dataset.after), document.body.dataset.agent);

@@ -1,20 +1,16 @@
-// The card of a review: fetched, drawn in the place of the one before, and what is wrong with it.
-import { localise, sentence } from "./words.js";
+// The card of a review: the one that an address answers with, in the place of the one before, and what is wrong with it.
 
-/** Draw the card that the address answers with, unless another was asked for meanwhile; whether it was drawn. */
-export async function draw(card, address, isCurrent) {
-  const answer = await fetch(address, { headers: { "HX-Request": "true" } }).catch(() => null);
-  if (!answer?.ok) {
-    complain(card, answer ? await sentence(answer) : "The dashboard does not answer.");
-    return false;
-  }
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (!isCurrent()) return false;
-  const focused = card.contains(document.activeElement) ? document.activeElement.id : "";
-  card.replaceChildren(...[...fresh.body.childNodes].map((node) => document.adoptNode(node)));
-  localise(card);
-  if (focused) document.getElementById(focused)?.focus();
-  return true;
+/** Draw the card that the address answers with, unless another is asked for meanwhile. */
+export async function draw(card, address) {
+  card.toggleAttribute("data-still", true); // no fact draws the one that was there before
+  await window.htmx.ajax("GET", address, { source: card, target: card, swap: "outerMorph" });
+  card.removeAttribute("data-still");
+}
+
+/** Have what goes wrong with a drawing said on the card. */
+export function complains(card) {
+  card.addEventListener("htmx:response:error", ({ detail }) => complain(card, `The dashboard answered ${detail.ctx.response.status}.`));
+  card.addEventListener("htmx:error", () => complain(card, "The dashboard does not answer."));
 }
 
 /** Say on the card what is wrong. */

@@ -29,15 +29,29 @@ export function themed(chart) {
   shown.add(chart);
 }
 
-/** Means of the last `window` values up to each place; null values are left out, without any it is null. */
-export function movingMean(values, window) {
-  let sum = 0, count = 0;
-  return values.map((value, place) => {
-    if (value != null) { sum += value; count += 1; }
-    const gone = place >= window ? values[place - window] : null;
-    if (gone != null) { sum -= gone; count -= 1; }
-    return count ? sum / count : null;
-  });
+const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
+
+/**
+ * What draws the charts of a page: {id of a figure: options of chart, or looks: of its lines one by one} gives a function
+ * of {x, lines: {id: {name: values}}, colours: {name: 1 to 8}} that draws all of them; a chart whose lines are others than
+ * before is made anew. Other charts keep their zoom, their hidden lines and their cursor.
+ */
+export function charts(all) {
+  const made = new Map(); // figure's id -> {names, chart}
+  return ({ x, lines, marks = [], colours = {} }) => {
+    for (const [id, { looks = [], ...options }] of Object.entries(all)) {
+      const named = lines[id] ?? {}, names = Object.keys(named);
+      let there = made.get(id);
+      if (there?.names !== names.join("\n")) {
+        there?.chart.remove();
+        const some = names.map((label, at) => ({ label, colour: colours[label] ? `c${colours[label]}` : COLOURS[at % COLOURS.length], ...looks[at % (looks.length || 1)] }));
+        there = { names: names.join("\n"), chart: chart(document.getElementById(id), { series: some, ...options }) };
+        made.set(id, there);
+      }
+      const any = names.some((name) => named[name].some((value) => value !== null));
+      there.chart.set(any ? [x, ...Object.values(named)] : [[], ...names.map(() => [])], marks);
+    }
+  };
 }
 
 /**

@@ -1,6 +1,5 @@
 // A conversation: what is said is sent and its answer followed as events of the AG-UI protocol; answers are rated.
 import "./approving.js";
-import { follow } from "./live.js";
 import { say } from "./page.js";
 import { make, sentence, signed } from "./words.js";
 
@@ -159,4 +158,3 @@ rating.addEventListener("submit", async (event) => {
 });
 for (const item of list.querySelectorAll(".it[data-cycle]")) judge(item);
 list.scrollTop = list.scrollHeight;
-follow(Number(list.dataset.after), agent);

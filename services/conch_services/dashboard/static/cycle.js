@@ -1,44 +1,20 @@
-// One cycle: drawn again when something more is known of it; keys, copies, a person's word, and its story told again.
-import { follow, on } from "./live.js";
+// One cycle: keys, copies, a person's word, and its story told again.
+import { on } from "./live.js";
 import { onKey, say } from "./page.js";
-import { localise, sentence } from "./words.js";
+import { redraw } from "./parts.js";
+import { sentence } from "./words.js";
 
 const MOST_MS = 2500; // of one phase while it is told again
-const AGAIN_MS = 500; // between two drawings
-const { agent, prefix, query } = document.body.dataset;
+const { prefix, query } = document.body.dataset;
 const number = Number(cycle().dataset.number);
 let telling = null; // aborts the telling
-let timer = null;
 
 function cycle() {
   return document.getElementById("cycle");
 }
 
-// What more is known. The server draws it; what was unfolded stays unfolded.
-async function again() {
-  timer = null;
-  if (telling) return soon();
-  const answer = await fetch(location.href).catch(() => null);
-  if (!answer?.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("cycle");
-  const folds = [...cycle().querySelectorAll("details")].map((fold) => fold.open);
-  fresh.querySelectorAll("details").forEach((fold, place) => { fold.open = folds[place] ?? false; });
-  cycle().replaceWith(document.adoptNode(fresh));
-  window.htmx.process(cycle());
-  localise(cycle());
-}
-
-function soon() {
-  timer ??= setTimeout(again, AGAIN_MS);
-}
-
-const KINDS = new Set(["experience.recorded", "mark.witnessed", "cycle.reflected", "needs.changed"]);
-on("*", (fact) => {
-  const next = fact.kind === "experience.recorded" && fact.cycle > number && !document.querySelector("a[rel=next]");
-  if (next || (fact.cycle === number && KINDS.has(fact.kind))) soon();
-});
-on("missed", soon);
-on("caught-up", soon);
+// A cycle behind this one has come: the way to it.
+on("experience.recorded", (fact) => { if (fact.cycle > number && !document.querySelector("a[rel=next]")) redraw("cycle"); });
 
 // Keys: to the neighbours, down the list and up again, and telling it again.
 const go = (rel) => () => document.querySelector(`a[rel=${rel}]`)?.click();
@@ -77,6 +53,7 @@ async function replay() {
     const waited = setTimeout(done, ms);
     signal.addEventListener("abort", () => { clearTimeout(waited); done(); });
   });
+  cycle().toggleAttribute("data-still", true);
   button.textContent = "Stop";
   for (const one of told) one.classList.add("later");
   for (const one of told) {
@@ -86,6 +63,7 @@ async function replay() {
     await rest(one.dataset.ms ? Math.min(Number(one.dataset.ms), MOST_MS) : 200);
     one.classList.remove("telling");
   }
+  cycle().removeAttribute("data-still");
   button.textContent = "Replay";
   telling = null;
 }
@@ -115,8 +93,7 @@ form.addEventListener("submit", async (event) => {
     form.reset();
     box.close();
     say(`Cycle ${number} is ${box.dataset.verb === "approve" ? "approved" : "rejected"}: a score of yours, with its own mark.`);
-    soon();
+    redraw("cycle");
   }
 });
 
-follow(Number(cycle().dataset.after), agent);

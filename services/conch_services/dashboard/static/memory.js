@@ -1,5 +1,4 @@
 // The memories: one is forgotten once that is confirmed.
-import { follow } from "./live.js";
 import { sentence } from "./words.js";
 
 const { agent, prefix, query } = document.body.dataset;
@@ -17,4 +16,3 @@ if (shown) {
     else box.querySelector(".wrong").textContent = answer ? await sentence(answer) : "The dashboard does not answer; nothing was forgotten.";
   });
 }
-follow(Number(document.querySelector("[data-after]").dataset.after), agent);

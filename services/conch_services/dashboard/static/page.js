@@ -52,14 +52,21 @@ document.getElementById("agent")?.addEventListener("change", (event) => event.ta
 localise(document);
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
-// Parts that the server draws: their times are written anew, and nothing is asked of a server that is away.
-document.addEventListener("htmx:afterSwap", () => localise(document));
-document.addEventListener("htmx:beforeRequest", (event) => {
-  if (!away() && !document.hidden) return;
-  event.preventDefault();
-  event.stopImmediatePropagation();
-  if (event.detail.requestConfig.triggeringEvent?.isTrusted) say("The dashboard does not answer just now.", true);
-}, { capture: true });
+// The server's drawings are morphed in place: a time that is written by the clock here stays, and nothing is asked of a
+// server that is away.
+window.htmx.registerExtension("conch", {
+  htmx_before_morph_node: (_, { oldNode, newNode }) => !(oldNode.tagName === "TIME" && oldNode.dateTime === newNode.dateTime),
+  htmx_before_request: (_, { ctx }) => {
+    if (!away() && !document.hidden) return true;
+    if (ctx.sourceEvent?.isTrusted) say("The dashboard does not answer just now.", true);
+    return false;
+  },
+  // Fields that say nothing stand in no address, and the same address is pushed once.
+  htmx_config_request: (elt, { ctx }) => {
+    if (elt.matches("form[role=search]")) for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
+  },
+  htmx_before_history_update: (_, { history }) => history.path !== location.pathname + location.search,
+});
 
 const said = document.getElementById("said");
 let over = null;

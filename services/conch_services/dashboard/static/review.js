@@ -1,6 +1,5 @@
 // One card at a time: a approves, r rejects with a reason, s skips, u goes back to the one before.
-import { complain, draw } from "./card.js";
-import { away, follow, on } from "./live.js";
+import { complain, complains, draw } from "./card.js";
 import { onKey, say } from "./page.js";
 import { sentence } from "./words.js";
 
@@ -9,58 +8,13 @@ const card = document.getElementById("card");
 const box = document.getElementById("review-box");
 const form = box.querySelector("form");
 const seen = []; // cycles that were judged or skipped here, in that order
-const changed = new Map(); // cycle -> place in the stream of the last fact on it
-let upto = 0; // everything up to this place came before the card was asked for
-let told = 0; // place of the last fact
-let asked = 0; // how often a card was asked for: only the one asked for last is shown
 let busy = false;
 
 const cycle = () => card.querySelector("[data-cycle]")?.dataset.cycle;
 
-async function show(parameters) {
-  const address = new URLSearchParams({ agent, ...parameters });
-  const before = told, mine = ++asked;
-  if (!(await draw(card, `${prefix}/review?${address}`, () => mine === asked))) return;
-  upto = before;
-  look();
+function show(parameters) {
+  return draw(card, `${prefix}/review?${new URLSearchParams({ agent, ...parameters })}`);
 }
-
-// The card that is open is drawn again once more is known of its cycle, a person's half-typed words stay; where there
-// is no card, one may be there after the next cycle.
-const AGAIN_MS = 500; // behind the fact: the history has its mark by then
-const NONE_MS = 2500; // for so long the server says what it found before
-const MOST_KEPT = 1000;
-let soon = null;
-
-function look() {
-  if (cycle() ? (changed.get(Number(cycle())) ?? 0) <= upto : told <= upto) return;
-  soon ??= setTimeout(again, cycle() ? AGAIN_MS : NONE_MS);
-}
-
-async function again() {
-  soon = null;
-  if (busy || document.hidden || away()) return;
-  const open = [...card.querySelectorAll("details")].map((fold) => fold.open);
-  const shown = cycle();
-  await show({ ...(shown && { cycle: shown }), without: seen.join(",") });
-  if (shown === cycle()) card.querySelectorAll("details").forEach((fold, place) => { fold.open = open[place] ?? false; });
-}
-
-function heard(fact) {
-  told = fact.seq;
-  changed.delete(fact.cycle);
-  changed.set(fact.cycle, fact.seq);
-  if (changed.size > MOST_KEPT) changed.delete(changed.keys().next().value);
-  look();
-}
-for (const kind of ["experience.recorded", "mark.witnessed"]) on(kind, heard);
-on("missed", () => {
-  upto = -1;
-  changed.set(Number(cycle()), told);
-  look();
-});
-on("caught-up", look);
-document.addEventListener("visibilitychange", look);
 
 function next() {
   seen.push(cycle());
@@ -102,7 +56,6 @@ async function press(key) {
   busy = true;
   await deeds[key]();
   busy = false;
-  look();
 }
 
 const WORDS = { a: "approve the cycle", r: "reject it with a reason", s: "skip it", u: "back to the one before" };
@@ -123,6 +76,5 @@ form.addEventListener("submit", async (event) => {
     await next();
   }
   busy = false;
-  look();
 });
-follow(Number(card.dataset.after ?? 0), agent);
+complains(card);

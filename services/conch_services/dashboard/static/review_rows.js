@@ -1,5 +1,5 @@
 // One row of training data at a time: a approves, r rejects with a reason, e edits, s skips, u goes back to the one before.
-import { complain, draw } from "./card.js";
+import { complain, complains, draw } from "./card.js";
 import { onKey, say } from "./page.js";
 import { sentence } from "./words.js";
 
@@ -10,16 +10,15 @@ const box = document.getElementById("row-box");
 const form = box.querySelector("form");
 const MOST_SKIPPED = 200; // as many as the server takes
 const seen = []; // rows that were decided on or skipped here, in that order
-let busy = false, verb = "reject", asked = 0;
+let busy = false, verb = "reject";
 
 const article = () => card.querySelector("[data-row]");
 const row = () => article()?.dataset.row;
 const chosen = () => ({ format: which.elements.format.value, reviewer: which.elements.reviewer.value });
 
-async function show(parameters) {
-  const mine = ++asked;
+function show(parameters) {
   const address = new URLSearchParams({ agent, ...chosen(), ...(which.elements.blind.checked && { blind: "1" }), ...parameters });
-  await draw(card, `${prefix}/review/rows?${address}`, () => mine === asked);
+  return draw(card, `${prefix}/review/rows?${address}`);
 }
 
 function next() {
@@ -120,3 +119,4 @@ if (known && !new URLSearchParams(location.search).has("reviewer") && known !== 
   show({});
 }
 which.addEventListener("submit", () => localStorage.setItem("conch-reviewer", which.elements.reviewer.value));
+complains(card);

@@ -1,5 +1,4 @@
 // Finding a setting among all, and the word that the checks are under way.
-import { follow } from "./live.js";
 import { onKey } from "./page.js";
 
 const sought = document.getElementById("sought");
@@ -23,10 +22,9 @@ changed.addEventListener("change", filter);
 onKey("/", "find a setting", (event) => { event.preventDefault(); sought.focus(); });
 
 const checking = document.getElementById("checking");
-document.body.addEventListener("htmx:beforeRequest", () => { checking.hidden = false; });
-document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
+document.body.addEventListener("htmx:before:request", () => { checking.hidden = false; });
+document.body.addEventListener("htmx:finally:request", ({ detail }) => {
   checking.hidden = true;
-  if (!detail.successful) document.getElementById("findings").textContent = "The checks could not be made: the dashboard did not answer as it should.";
+  if (!detail.ctx.response?.raw.ok) document.getElementById("findings").textContent = "The checks could not be made: the dashboard did not answer as it should.";
 });
 filter();
-follow(Number(document.querySelector("[data-after]").dataset.after), document.body.dataset.agent);

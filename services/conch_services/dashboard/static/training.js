@@ -1,47 +1,33 @@
 // The reward of each generation, or policy, and the curves of a round, drawn again with what the server draws; and what a
 // person asks of the trainer.
-import { chart } from "./charts.js";
+import { charts } from "./charts.js";
+import { on } from "./live.js";
 import { onKey, say } from "./page.js";
-import "./refresh.js";
+import { series } from "./series.js";
 import { given, make, sentence } from "./words.js";
 
 const { agent, prefix, query } = document.body.dataset;
-const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
-const LINES = { loss: ["loss", "c1"], eval_loss: ["held-out loss", "c3"], kl: ["KL", "c2"], margin: ["margin", "c4"] };
-const charts = new Map(); // figure's id -> {names, chart}
-
-/** Draw these lines, {name: values}; the chart is made anew where the names are others. */
-function lines(id, xs, found, options, marks = []) {
-  const figure = document.getElementById(id), names = Object.keys(found);
-  let there = charts.get(id);
-  if (there?.names !== names.join("\n")) {
-    there?.chart.remove();
-    const series = names.map((name, place) => ({ label: LINES[name]?.[0] ?? name, colour: LINES[name]?.[1] ?? COLOURS[place % COLOURS.length], width: 2 }));
-    there = { names: names.join("\n"), chart: chart(figure, { series, ...options }) };
-    charts.set(id, there);
-  }
-  there.chart.set([xs, ...Object.values(found)], marks);
-}
-
+const NAMES = { loss: "loss", eval_loss: "held-out loss", kl: "KL", margin: "margin" };
 const open = (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; };
 
+const total = charts({ totals: { pick: open, looks: [{ width: 2 }] } });
+const steps = charts({ losses: { unit: "step", plain: true, looks: [{ width: 2 }] }, drift: { unit: "step", looks: [{ width: 2, colour: "c2" }, { width: 2, colour: "c4" }] } });
+const grow = series(given("data").most);
+
 function draw() {
-  const { cycles, curves, marks, round, deeds } = given("data");
-  lines("totals", cycles, curves, { pick: open }, marks);
+  const { marks, round, deeds, ...fresh } = given("data");
+  total({ ...grow(fresh), marks });
   document.getElementById("round-charts").hidden = !round;
   if (round) {
-    const of = (...names) => Object.fromEntries(names.filter((name) => name in round.lines).map((name) => [name, round.lines[name]]));
-    lines("losses", round.steps, of("loss", "eval_loss"), { unit: "step", plain: true });
-    lines("drift", round.steps, of("kl", "margin"), { unit: "step" });
+    const of = (...names) => Object.fromEntries(names.filter((name) => name in round.lines).map((name) => [NAMES[name], round.lines[name]]));
+    steps({ x: round.steps, lines: { losses: of("loss", "eval_loss"), drift: of("kl", "margin") } });
   }
   document.getElementById("stop").disabled = !deeds?.stop;
   document.getElementById("rollback").disabled = !deeds?.rollback;
   document.getElementById("promote").disabled = !deeds?.promote.length;
 }
 
-document.body.addEventListener("htmx:afterSettle", (event) => {
-  if (document.getElementById("now").contains(event.target)) draw();
-});
+on("drawn", ({ id }) => { if (id === "now") draw(); });
 draw();
 
 // What is asked of the trainer, once it is confirmed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
 from starlette.requests import Request
@@ -14,15 +15,15 @@ from conch.experience import ExperienceReader, GoalMove
 from conch.rewards.watch import MEANINGS, alarm_name
 from conch.text import safe_text
 from conch.views import action_words
-from conch_schemas import ActionTaken, ExperienceRecorded
+from conch_schemas import ActionTaken, Event, ExperienceRecorded, ThoughtFormed
 from conch_services.dashboard.asking import QueryResult, asked, kept
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.pages.state import state_of
 from conch_services.dashboard.story.markers import LifeMoments, Moment, StreamLife, moments, spans
 from conch_services.dashboard.story.needs_you import Waiting, waiting
+from conch_services.dashboard.story.now import PHASES, RightNow, told_of
 from conch_services.dashboard.story.reading import LifeCurves, LifeFigures
-from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
@@ -44,20 +45,24 @@ async def story(request: Request) -> Response:
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
     said: QueryResult[Conversation] = await asked(_talk(world, agent))
-    now = await asked(world.read(lambda reader: _now(reader, agent)))
-    place, newest = now.found or (0, None)
+    place, now = await _now(request, agent)
     found = {
         "state": (await state_of(world, agent)).state,
         "approvals": await approvals_of(world, agent),
         "talk": said.found or Conversation(),
         "talk_why": said.why,
-        "now": newest,
-        "sum": reward_strip(adds(newest), newest.total) if isinstance(newest, ExperienceRecorded) else None,
-        "action_words": action_words,
+        "now": now,
+        "phases": PHASES,
         "waiting": await _waits(request),
-        "given": {"place": min(place, world.hub.last) if world.hub.last else place},
+        "place": min(place, world.hub.last) if world.hub.last else place,
     }
     return await page(request, "story.html", found | await _life(request, agent))
+
+
+async def right_now(request: Request) -> Response:
+    """What happens now, as a piece of the page."""
+    _, now = await _now(request, await agent_of(request))
+    return await page(request, "story_now.html", {"now": now, "phases": PHASES})
 
 
 async def life(request: Request) -> Response:
@@ -146,12 +151,23 @@ async def _talk(world: DashboardContext, agent: str) -> Conversation:
     return await talk_of(world.bus, agent)
 
 
-def _now(reader: ExperienceReader, agent: str) -> tuple[int, ExperienceRecorded | ActionTaken | None]:
-    """(the store's position, the newest cycle; its act where its scores have not come)."""
+async def _now(request: Request, agent: str) -> tuple[int, RightNow]:
+    """(the store's position, what happens now): the store's last cycle, then what the stream has behind it."""
+    world: DashboardContext = request.app.state.world
+    found = await asked(world.read(lambda reader: _stored(reader, agent)))
+    place, some = found.found or (0, [])
+    behind = world.hub.behind(place, agent, (ThoughtFormed, ActionTaken, ExperienceRecorded))
+    return place, reduce(told_of, (*some, *behind), RightNow())
+
+
+def _stored(reader: ExperienceReader, agent: str) -> tuple[int, list[Event]]:
+    """(the store's position, the newest recorded cycle and the newest act)."""
     place, last = reader.position(), reader.cycles.last_cycle(agent)
     if last is None:
-        return place, None
-    return place, reader.cycles.get(agent, last) or reader.cycles.act(agent, last)
+        return place, []
+    act = reader.cycles.act(agent, last)
+    recorded = reader.cycles.last(agent, 1)
+    return place, [*recorded, *([act] if act is not None and act.cycle not in {one.cycle for one in recorded} else [])]
 
 
 def _one(reader: ExperienceReader, agent: str, number: int) -> dict[str, object]:
@@ -231,6 +247,7 @@ def _flags(life: LifeFigures) -> list[GoalMove]:
 
 ROUTES = [
     Route("/", story),
+    Route("/story/now", right_now),
     Route("/story/life", life),
     Route("/story/needs-you", needs_you),
     Route("/story/cycle", one_cycle),

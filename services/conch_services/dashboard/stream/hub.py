@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from dataclasses import dataclass
 
 from conch.bus import ReceivedEvent, SharedSubscription, decoded
-from conch_schemas import ContractViolationError, subject_filter
+from conch_schemas import ContractViolationError, Event, subject_filter
 from conch_services.dashboard.stream.frames import SHOWN, frame
 
 LIVE = "live"
@@ -53,10 +53,11 @@ class PageUpdate:
 class _Shown:
     """An event for pages: as it came, and from the first page on its frame."""
 
-    __slots__ = ("_arrived", "_frame", "agent", "seq", "size")
+    __slots__ = ("_arrived", "_frame", "agent", "data", "seq", "size", "subject")
 
     def __init__(self, arrived: ReceivedEvent) -> None:
         self.seq, self.agent, self.size = arrived.seq, arrived.agent, len(arrived.data)
+        self.subject, self.data = arrived.subject, arrived.data
         self._arrived: ReceivedEvent | None = arrived
         self._frame = b""
 
@@ -167,6 +168,19 @@ class LiveHub:
         self._tick = asyncio.Event()
 
     # -- reading -----------------------------------------------------------------------------------------------------
+
+    def behind(self, after: int, agent: str, kinds: Collection[type[Event]]) -> list[Event]:
+        """Events of these types of the agent behind the sequence `after` that the ring has, the oldest first: what a
+        store at that position does not know yet."""
+        wanted = {subject_filter(kind, agent) for kind in kinds}
+        found: list[Event] = []
+        for shown in reversed(self._ring):
+            if shown.seq <= after:
+                break
+            if shown.subject in wanted:
+                with contextlib.suppress(ContractViolationError):
+                    found.append(decoded(shown.subject, shown.data))
+        return found[::-1]
 
     async def news(self, after: int, agent: str | None = None) -> AsyncIterator[PageUpdate]:
         """Updates behind the sequence `after`, of one agent or of all, as they come; until the hub is closed.

@@ -1,0 +1,94 @@
+// The parts of a page: drawn by the server alone, drawn again once facts have come that they show, and morphed in place, so
+// that focus, selection, folds and scroll stay.
+//
+// A part has an id, data-on="kind kind …", hx-get with where it is drawn, hx-trigger="stale" and hx-swap="outerMorph";
+// data-pace: least milliseconds between two drawings, else PACE_MS; data-every: drawn so often, facts or none; data-of: the
+// cycles "first-last" whose facts count alone; data-still: not drawn while it is there. What scripts make (charts) stands in a
+// figure of class chart or in [data-kept], which no drawing touches. The switch Live / Hold stops all of them.
+import { away, follow, on, tell } from "./live.js";
+import { onKey, say } from "./page.js";
+import { localise } from "./words.js";
+
+const PACE_MS = 1000;
+const KEPT_MS = 2500; // for so long the server may show what it made before: drawn once more when it is over
+const TICK_MS = 100;
+const drawn = new Map(); // part's id -> when it was drawn last
+const stale = new Set(); // ids of the parts that facts have come for
+const later = new Map(); // part's id -> the timer of its drawing once more
+const knob = document.getElementById("hold");
+let held = false, waiting = 0;
+
+const parts = () => [...document.querySelectorAll("[data-on], [data-every]")];
+
+/** Draw this part again now, after a press say, whatever the switch says. */
+export function redraw(id) {
+  const part = document.getElementById(id);
+  if (part) draw(part);
+}
+
+function draw(part) {
+  stale.delete(part.id);
+  drawn.set(part.id, Date.now());
+  window.htmx.trigger(part, "stale");
+}
+
+function tick() {
+  if (document.hidden || away()) return;
+  const now = Date.now();
+  for (const part of parts()) {
+    const since = now - (drawn.get(part.id) ?? 0), { every, pace } = part.dataset;
+    if (part.hasAttribute("data-still")) continue;
+    if (every && !held && since >= Number(every)) draw(part);
+    else if (stale.has(part.id) && !held && since >= Number(pace ?? PACE_MS)) {
+      draw(part);
+      clearTimeout(later.get(part.id));
+      later.set(part.id, setTimeout(() => stale.add(part.id), KEPT_MS));
+    }
+  }
+}
+
+function concerns({ kind, cycle }, part) {
+  if (!(part.dataset.on ?? "").split(" ").includes(kind)) return false;
+  const [first, last] = (part.dataset.of ?? "").split("-").map(Number);
+  return last === undefined || (cycle >= first && cycle <= last);
+}
+
+function hold(now) {
+  held = now;
+  waiting = 0;
+  show();
+  tell("held", { held });
+  say(held ? "The page stands still until you press Held." : "The page goes on.");
+}
+
+function show() {
+  knob.setAttribute("aria-pressed", String(held));
+  knob.textContent = !held ? "Live" : waiting ? `Held · ${waiting} new` : "Held";
+}
+
+on("*", (fact) => {
+  for (const part of parts()) if (concerns(fact, part)) stale.add(part.id);
+  if (!held || fact.kind !== "experience.recorded") return;
+  waiting += 1;
+  show();
+});
+for (const kind of ["missed", "caught-up"]) on(kind, () => { for (const part of parts()) if (part.dataset.on) stale.add(part.id); });
+document.addEventListener("htmx:after:swap", (event) => {
+  localise(document);
+  const { id } = event.target;
+  if (id) tell("drawn", { id });
+});
+knob.addEventListener("click", () => hold(!held));
+if (parts().length) {
+  knob.hidden = false;
+  onKey("h", "hold the page still, or let it go on", () => hold(!held));
+}
+show();
+// Once every script of the page listens: it goes on behind the place in the stream that it was drawn from.
+document.addEventListener("DOMContentLoaded", () => {
+  const from = document.querySelector("[data-after]");
+  if (from) follow(Number(from.dataset.after), document.body.dataset.agent);
+});
+const begun = Date.now();
+for (const { id } of parts()) drawn.set(id, begun); // as the server drew the page
+setInterval(tick, TICK_MS);

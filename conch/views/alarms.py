@@ -12,13 +12,14 @@ from conch.config import Settings
 from conch.requests import AlarmKey, key_of
 from conch.rewards.watch import ActiveAlarm, Severity, WatchState, alarm_name, look, severity
 from conch.views.base import View
+from conch_schemas import AlarmKind
 
 
 class AlarmRow(View):
     """An alarm that is active."""
 
     agent: str
-    alarm: str
+    alarm: AlarmKind
     name: str
     """In plain words."""
     severity: Severity
@@ -42,7 +43,7 @@ class AlarmAcknowledged(View):
 
     schema_: Literal["conch.v1.alarm.acknowledged"] = Field(default="conch.v1.alarm.acknowledged", alias="schema")
     agent: str
-    alarm: str
+    alarm: AlarmKind
     component: str | None
     since: int | None
     """The cycle that raised it."""
@@ -70,9 +71,7 @@ def alarm_rows(
 
 def _figures(state: WatchState, settings: Settings) -> dict[tuple[str, str | None], float]:
     """Each watched figure of an agent as of its newest act."""
-    return {
-        (one.alarm, one.component): one.value for one in look(state, settings.watch, settings.rewards.diversity)
-    }
+    return {(one.alarm, one.component): one.value for one in look(state, settings.watch, settings.rewards.diversity)}
 
 
 def _row(agent: str, active: ActiveAlarm, now: float | None, known: Mapping[AlarmKey, datetime]) -> AlarmRow:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
+from conch_services.dashboard.alarms.page import ROUTES as ALARMS
 from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.assets import HashedFiles
 from conch_services.dashboard.checking import ChainChecks
@@ -31,6 +32,7 @@ def make_app(world: DashboardContext) -> Starlette:
         routes=[
             *STORY,
             *COMPONENT,
+            *ALARMS,
             *ROUTES,
             Mount(PREFIX, make_api(world, checks)),
             Route("/live", LiveStream(world.hub).stream),

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
 from conch.text import safe_text
 from conch.views import action_words, fixed, needed, scored_of, signed, step_words, total_ms
+from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
 from conch_services.dashboard.story.strip import adds, reward_strip
@@ -65,6 +66,12 @@ MENU = (
         "Cycles that stand out, one at a time: your word on each is a score of its own. In the tab Rows you decide "
         "which rows of data sets may be trained on.",
     ),
+    MenuEntry(
+        "/alarms",
+        "Alarms",
+        "Signs that a reward is gamed or teaches nothing, of all agents: what is on, its figure now, and what was. To "
+        "acknowledge one says that you have seen it.",
+    ),
     MenuEntry("/bus", "Bus", "The stream of facts, how far each consumer has read it, and what none could handle."),
     MenuEntry("/witness", "Witness", "The chain of marks, one for every act and score set; a change of any breaks it."),
     MenuEntry("/settings", "Settings", "Every setting in force, with where it comes from, and checks of this machine."),
@@ -93,6 +100,7 @@ TEMPLATES.filters |= {
     "step_words": step_words,
     "reward_strip": lambda one: reward_strip(adds(one), one.total),
     "alarm_bounds": lambda one: bounds(one.alarm, one.value, one.threshold),
+    "alarm_figure": lambda one: bounds(one.alarm, one.now, one.threshold),
 }
 
 
@@ -119,6 +127,8 @@ async def surroundings(request: Request) -> dict[str, object]:
     looked: QueryResult[tuple[str, ...]] = await asked(_acted(world))
     agents = looked.found or (world.settings.agent,)
     agent = chosen(request, agents, world.settings.agent)
+    alarms = (await alarms_now(request, agents)).found or ()
+    fresh = [one for one in alarms if one.acknowledged is None]
     path = request.url.path
     return {
         "menu": MENU,
@@ -130,6 +140,8 @@ async def surroundings(request: Request) -> dict[str, object]:
         "agent": agent,
         "of_agent": f"?agent={agent}" if len(agents) > 1 else "",
         "bus_state": world.hub.state,
+        "alarm_count": len(fresh),
+        "serious_alarms": sum(one.severity == "serious" for one in fresh),
         "guarded": not world.settings.ui.unsafe_allow_unauthenticated,
         "history_broken": looked.why if looked.broken else "",
     }

@@ -236,7 +236,7 @@ async def test_the_button_of_the_keys_waits_for_the_pages_own_script(tab: Page) 
         await held.wait()
         await route.continue_()
 
-    await tab.route("**/static/cycle.js", hold)
+    await tab.route("**/static/*/cycle.js", hold)
     await tab.goto("./cycles/7", wait_until="commit")
     await waiting.wait()
     await expect(tab.locator("#theme")).to_be_visible()  # the script of all pages has run

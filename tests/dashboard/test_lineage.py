@@ -122,7 +122,7 @@ async def test_moves_are_marked_on_the_learning_curve(dashboard: Dashboard) -> N
         ("rolled back to 1", False),
     ]
     assert all(CYCLES < mark["x"] <= CYCLES + 10 for mark in data["marks"])
-    assert f"1 · {digest_of('adapter 1')[:12]}" in data["curves"]
+    assert f"1 · {digest_of('adapter 1')[:12]}" in data["lines"]["totals"]
     assert len(shown.one("section", aria_labelledby="moves-title").all("li")) == 3
 
 

@@ -38,11 +38,13 @@ async def test_levels_are_the_histories_and_drives_the_streams(dashboard: Dashbo
 
     data = drawn(await page(dashboard))
 
-    assert data["cycles"] == list(range(1, CYCLES + 1))
-    assert set(data["drives"]) == set(Drives.model_fields)
-    for need, levels in data["needs"].items():
-        assert levels == [history[cycle][need] for cycle in data["cycles"]]
-    silent = [cycle for cycle, value in zip(data["cycles"], data["drives"]["curiosity"], strict=True) if value is None]
+    assert data["x"] == list(range(1, CYCLES + 1))
+    assert set(data["lines"]["drives"]) == set(Drives.model_fields)
+    for need, levels in data["lines"]["needs"].items():
+        assert levels == [round(history[cycle][need], 3) for cycle in data["x"]]
+    silent = [
+        cycle for cycle, value in zip(data["x"], data["lines"]["drives"]["curiosity"], strict=True) if value is None
+    ]
     assert silent == [20]  # the cycle of which curiosity said nothing
 
 
@@ -100,7 +102,7 @@ async def test_without_the_bus_needs_stand_and_drives_are_said_to_be_the_streams
     shown = await page(dashboard)
 
     assert "are told by the bus alone" in " ".join(one.text for one in shown.all("p", class_="banner"))
-    assert drawn(shown)["cycles"][-1] == CYCLES
+    assert drawn(shown)["x"][-1] == CYCLES
 
 
 async def test_a_new_cycle_is_drawn_by_itself(tab: Page, dashboard: Dashboard) -> None:

@@ -76,7 +76,7 @@ async def cycles(request: Request) -> Response:
         "query": urlencode({**given, "agent": agent}),
         "first_page": not trail,
         "here": _link(given | more, trail, rows[0].cycle if rows and not trail else None),
-        "news": 0,
+        "news": await _news(world, agent, filters, upto) if upto else 0,
         "most_news": MOST_NEWS,
         "news_query": urlencode({**given, "agent": agent, "newest": rows[0].cycle or 0 if rows else 0}),
         "filtered": bool(given),
@@ -93,17 +93,22 @@ async def news(request: Request) -> Response:
     agent = await agent_of(request)
     filters, given, _ = filters_of(request.query_params)
     newest = number_of(request, "newest")
-    behind = replace(filters, first=max(newest + 1, filters.first or 0))
-    found = await asked(world.read(lambda reader: len(reader.cycles.find(agent, behind, MOST_NEWS))))
     more = {"agent": agent} if len(await agents_of(world)) > 1 else {}
     told = {
-        "news": found.found or 0,
+        "news": await _news(world, agent, filters, newest),
         "most_news": MOST_NEWS,
         "news_query": urlencode({**given, "agent": agent, "newest": newest}),
         "filtered": bool(given),
         "top": _link(given | more, []),
     }
     return await page(request, "cycles_news.html", told)
+
+
+async def _news(world: DashboardContext, agent: str, filters: CycleFilter, newest: int) -> int:
+    """How many cycles behind `newest` the filters let through, MOST_NEWS at most."""
+    behind = replace(filters, first=max(newest + 1, filters.first or 0))
+    found = await asked(world.read(lambda reader: len(reader.cycles.find(agent, behind, MOST_NEWS))))
+    return found.found or 0
 
 
 def look(reader: ExperienceReader, agent: str, filters: CycleFilter, before: int | None) -> CyclePage:

@@ -1,0 +1,95 @@
+"""The parts of a page: drawn again by the server as facts come, while what a person does on the page stays."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.async_api import Page, expect
+
+from conch_services.dashboard.assets import FOLDER, HASHED
+from tests.dashboard.conftest import CYCLES, Dashboard
+
+TEMPLATES = FOLDER.parent / "templates"
+
+
+async def test_focus_selection_folds_and_scroll_stay_while_a_page_is_live(tab: Page, dashboard: Dashboard) -> None:
+    """What is focused, marked, unfolded and scrolled to stays as it is when the server draws all around it again."""
+    await tab.goto("./rewards")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    link = tab.locator("#components a", has_text="execution")
+    await link.focus()
+    await tab.evaluate("""() => {
+        const words = document.querySelector("#components a[href$='/goal'], #components a");
+        getSelection().selectAllChildren(words);
+        document.querySelector("#components").parentElement.scrollLeft = 30;
+        scrollTo(0, 120);
+        document.querySelector("#components a[href*=execution]").noted = true;
+    }""")
+    before = await tab.evaluate("[getSelection().toString(), scrollY]")
+
+    await dashboard.live()
+    await expect(tab.locator(".key small").first).to_have_text(f"of the last {CYCLES + 1} cycles")
+
+    await expect(link).to_be_focused()
+    assert await tab.evaluate("[getSelection().toString(), scrollY]") == before
+    assert await tab.evaluate("document.querySelector('#components a[href*=execution]').noted")
+    await tab.goto(f"./cycles/{CYCLES + 1}")
+    await tab.locator("summary", has_text="Why, in words").click()
+    await tab.evaluate("window.htmx.trigger(document.getElementById('cycle'), 'stale')")
+    await tab.wait_for_load_state("networkidle")
+    await expect(tab.locator("dl.why")).to_be_visible()
+
+
+async def test_a_page_that_is_held_stands_still_and_says_what_waits(tab: Page, dashboard: Dashboard) -> None:
+    """h holds every part; the switch counts the cycles that came since; pressed again, the page shows all of them."""
+    await tab.goto("./overview")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    await tab.keyboard.press("h")
+
+    await dashboard.live()
+    await expect(tab.locator("#hold")).to_have_text("Held · 1 new")
+    await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES))
+    await tab.locator("#hold").click()
+
+    await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES + 1))
+    await expect(tab.locator("#hold")).to_have_text("Live")
+
+
+async def test_a_hidden_line_of_a_chart_stays_hidden_and_the_chart_grows(tab: Page, dashboard: Dashboard) -> None:
+    """A chart is no part: what is new of its lines is joined to what is there, and only that is sent."""
+    await tab.goto("./needs")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    button = tab.locator("#needs .legend button").first
+    await button.click()
+    sent: list[int] = []
+    tab.on("response", lambda answer: sent.append(1) if "since=" in answer.url else None)
+
+    await dashboard.live()
+    await expect(tab.locator("table.changes tbody tr").first).to_contain_text(str(CYCLES + 1))
+
+    await expect(button).to_have_attribute("aria-pressed", "false")
+    plot = tab.locator("#needs .plot")
+    await plot.focus()
+    await plot.press("End")
+    await expect(tab.locator("#needs [aria-live]")).to_contain_text(f"cycle {CYCLES + 1}:")
+    assert sent
+
+
+async def test_files_are_kept_for_ever_under_their_digest_and_pages_are_compressed(dashboard: Dashboard) -> None:
+    """A browser asks once for a file; another digest than that of now has none."""
+    page = await dashboard.client.get("/")
+    kept = await dashboard.client.get(f"{dashboard.address}{HASHED}/page.js")
+    gone = await dashboard.client.get(f"{dashboard.address}/static/000000000000/page.js")
+
+    assert page.headers["content-encoding"] == "gzip"
+    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert (kept.status_code, gone.status_code) == (200, 404)
+    assert set(re.findall(r'"(/static/[^"/]*)', page.text)) == {HASHED}
+
+
+def test_templates_name_files_by_their_digest() -> None:
+    """A script under two addresses would run twice."""
+    found = [path.name for path in TEMPLATES.glob("*.html") if re.search(r'["\'(]/static/', Path(path).read_text())]
+
+    assert found == []

@@ -45,6 +45,12 @@ MENU = (
         f"The figures of the last cycles as they come: rewards, needs, what was done, goals. {_CHARTS}",
     ),
     MenuEntry(
+        "/film",
+        "Film",
+        "The life of the agent replayed from the log, up to a thousand times as fast: what it thought, did and earned, "
+        "its needs and goals. Below, what share of its cycles each skill had, and what it earned.",
+    ),
+    MenuEntry(
         "/cycles",
         "Cycles",
         "Every cycle, the newest first: one thought, one act, and the reward it got. A cycle's own page tells it from "
@@ -65,6 +71,11 @@ MENU = (
         "Review",
         "Cycles that stand out, one at a time: your word on each is a score of its own. In the tab Rows you decide "
         "which rows of data sets may be trained on.",
+    ),
+    MenuEntry(
+        "/agents",
+        "Agents",
+        "Every agent of the home: its reward, what it does, its goals, alarms, cost and policy. Found by name, sorted.",
     ),
     MenuEntry(
         "/alarms",

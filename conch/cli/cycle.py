@@ -122,7 +122,9 @@ def _grounding(experience: ExperienceRecorded) -> Iterator[str]:
     if experience.claims:
         yield "grounding"
     for claim in experience.claims:
-        yield f"  {claim.verdict:<8} {claim.about}: {_flat(claim.claim)} ({_flat(claim.evidence)})"
+        # Of a goal it was checked that it exists, not that it is reached.
+        verdict = "exists" if claim.about == "goal" and claim.verdict == "verified" else claim.verdict
+        yield f"  {verdict:<8} {claim.about}: {_flat(claim.claim)} ({_flat(claim.evidence)})"
     yield from _block("memory", "\n".join(_flat(note) for note in experience.memory))
 
 

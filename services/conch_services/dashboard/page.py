@@ -18,6 +18,7 @@ from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
 from conch_services.dashboard.story.strip import adds, reward_strip
+from conch_services.dashboard.story.terms import terms_of
 from conch_services.dashboard.world import DashboardContext
 
 
@@ -151,6 +152,7 @@ async def surroundings(request: Request) -> dict[str, object]:
         "agent": agent,
         "of_agent": f"?agent={agent}" if len(agents) > 1 else "",
         "bus_state": world.hub.state,
+        "terms": terms_of(path),
         "alarm_count": len(fresh),
         "serious_alarms": sum(one.severity == "serious" for one in fresh),
         "guarded": not world.settings.ui.unsafe_allow_unauthenticated,

@@ -27,6 +27,7 @@ FRESH_SECONDS: Final = 5.0
 """Seconds for which the figures of all agents are not read again, for all open pages."""
 SORTS: Final = {"name": "name", "mean": "reward, lowest first", "best": "reward, highest first", "cycle": "most cycles",
                 "alarms": "most alarms"}  # fmt: skip
+SORTS_BY_FIGURE: Final = ("mean", "best", "cycle")
 MOST_SEARCHED: Final = 63
 
 
@@ -43,10 +44,6 @@ async def agents(request: Request) -> Response:
     """The page, or with `hx-request` its table."""
     world: DashboardContext = request.app.state.world
     names = await known_agents(world)
-    looked: QueryResult[list[AgentBrief]] = await asked(
-        kept(request, "briefs", FRESH_SECONDS).get(len(names), lambda: _briefs(world, names))
-    )
-    every = looked.found or [AgentBrief(name, None, None) for name in names]
     alarms = await alarms_now(request, names)
     of_agent: dict[str, list[AlarmRow]] = defaultdict(list)
     for one in alarms.found or ():
@@ -54,11 +51,17 @@ async def agents(request: Request) -> Response:
     search = request.query_params.get("search", "").strip()[:MOST_SEARCHED]
     sort = request.query_params.get("sort", "")
     sort = sort if sort in SORTS else "name"
+    # Only a sort by a figure reads that of all agents; else those of one page are read.
+    looked = await _all_briefs(request, names) if sort in SORTS_BY_FIGURE else QueryResult(None)
+    every = looked.found or [AgentBrief(name, None, None) for name in names]
     found = ordered(every, of_agent, search, sort)
     last = max(1, -(-len(found) // ROWS))
     number = min(last, _number(request.query_params.get("page", "")))
     shown = found[(number - 1) * ROWS : number * ROWS]
     given = {name: value for name, value in (("search", search), ("sort", sort if sort != "name" else "")) if value}
+    if looked.found is None and not looked.why:
+        looked = await asked(_briefs(world, [one.agent for one in shown]))
+        shown = looked.found or shown
     states = await _states(world, [brief.agent for brief in shown])
     more = await asked(kept(request, "agents-more", FRESH_SECONDS).get(tuple(shown), lambda: _more(world, shown)))
     return await page(
@@ -101,6 +104,11 @@ def ordered(
 
 def _number(text: str) -> int:
     return max(1, int(text)) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
+
+
+async def _all_briefs(request: Request, names: Sequence[str]) -> QueryResult[list[AgentBrief]]:
+    world: DashboardContext = request.app.state.world
+    return await asked(kept(request, "briefs", FRESH_SECONDS).get(len(names), lambda: _briefs(world, names)))
 
 
 async def _briefs(world: DashboardContext, names: Sequence[str]) -> list[AgentBrief]:

@@ -10,6 +10,8 @@ from conch.experience import SkillBucket
 from conch_services.dashboard.story.strip import colour_of
 
 MOST_BUCKETS: Final = 100
+LEAST_WIDTH: Final = 10
+"""Cycles of a bucket of a short life: with fewer, a river is all noise (ours)."""
 MOST_BANDS: Final = 7
 """Skills with a band of their own, the most frequent of the life; the rest is one band."""
 OTHERS: Final = "others"
@@ -35,7 +37,7 @@ class RiverBand(NamedTuple):
 
 def width_of(last_cycle: int) -> int:
     """Cycles of a bucket, so that a life has at most MOST_BUCKETS."""
-    return max(1, -(-(last_cycle + 1) // MOST_BUCKETS))
+    return max(LEAST_WIDTH, -(-(last_cycle + 1) // MOST_BUCKETS))
 
 
 def river(found: Sequence[SkillBucket]) -> list[RiverBand]:

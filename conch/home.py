@@ -61,10 +61,9 @@ class Home:
         """Trained adapters, a directory for each digest."""
         return self.path / "adapters"
 
-    @property
-    def generations(self) -> Path:
-        """Frozen parameters of embedded minds, a file for each digest."""
-        return self.path / "generations"
+    def generations(self, agent: str) -> Path:
+        """Frozen parameters of an agent's embedded mind, a file for each digest."""
+        return self.agent_dir(agent) / "generations"
 
     @property
     def training(self) -> Path:

@@ -42,7 +42,7 @@ class EngineProcess:
         """Start it, and wait until it listens."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.adapter_engine", str(urlsplit(self.url).port or 0)],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().decode().strip()

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conch import curiosity, needs, rewards, rules, witness
+from conch import curiosity, needs, rewards, rules, teams, witness
 from conch.actions import Argument, Registry, ToolSpec, parse
 from conch.config import BUILTIN_WEIGHTS
 from conch.judge import JudgeConfig, JudgeQuestion, judge_key, score_with_llm_judge
@@ -213,6 +213,86 @@ def _walked(given: dict[str, Any]) -> str:
     return witness.status_after(given["start"].lower(), given["calls"]).upper()
 
 
+# -- teams -------------------------------------------------------------------------------------------------------------
+
+
+def _ridge(given: dict[str, Any]) -> float:
+    model = teams.empty_model(given.get("dim", 8), given.get("ridge", 0.01))
+    for update in given["updates"]:
+        model = teams.updated(model, update["x"], update["reward"])
+    return teams.predicted(model, given["query"])
+
+
+def _greedy(given: dict[str, Any]) -> str:
+    models = [teams.empty_model() for _ in given["actions"]]
+    action: str = given["actions"][teams.greedy(models, [1.0] * 8)]
+    return action
+
+
+def _features(given: dict[str, Any]) -> list[float]:
+    return list(
+        teams.feature_vector(
+            given["topology"],
+            given["steps_since_switch"],
+            given["messages_in_window"],
+            given["tokens_used"],
+            given["token_budget"],
+            dwell=given["dwell_min_steps"],
+        )
+    )
+
+
+def _coordinated(given: dict[str, Any]) -> list[str]:
+    topology, state, replies = given["start"], teams.CoordinatorState(), []
+    for event in given["events"]:
+        if event == "step":
+            state = teams.stepped(state)
+            continue
+        why = teams.objection(state, topology, event, dwell=given["dwell"], cooldown=given["cooldown"])
+        if why is None:
+            topology, state = event, teams.switched()
+        replies.append(why or "committed")
+    return replies
+
+
+class _RouterFacts:
+    """A switch's facts, applied to a router and stored nowhere."""
+
+    def __init__(self, router: teams.RouterState) -> None:
+        self.router = router
+
+    async def prepare(self, target: teams.Topology) -> None:
+        self.router = teams.prepared(self.router, target)
+
+    async def commit(self) -> None:
+        self.router = teams.committed(self.router)
+
+    async def abort(self, why: str) -> None:
+        self.router = teams.aborted(self.router)
+
+
+def _switched(given: dict[str, Any]) -> dict[str, Any]:
+    queue: dict[str, Any] = {"coder": (_routed("m0", given["epoch"]),)}
+    queues = {} if given["active_queue_empty"] else queue
+    router = teams.RouterState(topology=given["start"], epoch=given["epoch"], queues=queues)
+    found = asyncio.run(teams.switch(_RouterFacts(router), given["target"]))
+    return {"ok": found.ok, "epoch": found.epoch, "topology": found.topology, "phase": found.phase}
+
+
+def _routed(id: str, epoch: int) -> teams.RoutedMessage:
+    return teams.RoutedMessage(id=id, sender="planner", to="coder", text="", step=0, epoch=epoch)
+
+
+def _aborted(given: dict[str, Any]) -> dict[str, Any]:
+    active, waited = (
+        [_routed(id, epoch) for id in given[name]] for epoch, name in enumerate(("active", "buffered_next"))
+    )
+    router = teams.RouterState(target="chain", queues={"coder": tuple(active)}, buffered=tuple(waited))
+    after = teams.aborted(router, teams.RouterLimits(delivered=0))
+    order = [message.id for message in after.queues.get("coder", ())]
+    return {"order": order, "redelivered": [message.id for message in waited]}
+
+
 OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "parse_action": _parse_action,
     "format_reward": lambda given: rewards.format_reward(given["is_valid"]),
@@ -273,6 +353,19 @@ OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
         given["step_rewards"], given.get("gamma", witness.GAMMA), given.get("terminal_value", 0.0)
     ),
     "trace_total_value": lambda given: witness.trace_total(given["values"], given.get("gamma", witness.GAMMA)),
+    "epsilon": lambda given: teams.epsilon(given["decisions"]),
+    "ridge_prediction": _ridge,
+    "greedy_action_all_zero_models": _greedy,
+    "feature_vector": _features,
+    "window_shares": lambda given: list(
+        teams.window_shares(given["steps"], given.get("uncommitted", ()), given.get("window", 32))
+    ),
+    "coordinator_replies": _coordinated,
+    "switch_result": _switched,
+    "abort_order": _aborted,
+    "accept_message": lambda given: teams.accepts(
+        given["active_epoch"], given["message_epoch"], accepting_next=given["accepting_next"]
+    ),
     "weights_accepted": lambda given: rules.sums_to_one(given["weights"], given.get("tolerance", 1e-6)),
 }
 """By the name of the op."""

@@ -44,6 +44,7 @@ BUILTIN_EFFECTS: Final[Mapping[str, Effects]] = {
     },
     "notes": "read",
     "reply": "read",
+    "tell": "read",
     "goal": {"command": "workspace", "file": "read", "tests": "workspace"},
     "device": "world",
 }

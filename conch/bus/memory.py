@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import BinaryIO, Self
 
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, Reader, ReaderState, Responder, Stored, StreamState
@@ -37,6 +37,7 @@ class MemoryJournal:
     ids: dict[str, int] = field(default_factory=dict)
     bucket: dict[str, KeyValue] = field(default_factory=dict)
     durables: dict[str, MemoryDurableReader] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
     last: int = 0
     first: int = 1
     revision: int = 0
@@ -187,6 +188,28 @@ class MemoryBus:
     async def keys(self) -> Sequence[str]:
         """All keys of the bucket."""
         return sorted(self.journal.bucket)
+
+    async def put_object(self, name: str, file: BinaryIO) -> None:
+        """Keep a file's content; see the protocol."""
+        admit_key(name)
+        self.journal.objects[name] = file.read()
+
+    async def get_object(self, name: str, file: BinaryIO, *, most: int) -> bool:
+        """Write an object's content to a file; see the protocol."""
+        admit_key(name)
+        data = self.journal.objects.get(name)
+        if data is not None and len(data) > most:
+            raise BusError(f"the object {name} has {len(data)} bytes, at most {most} are read")
+        file.write(data or b"")
+        return data is not None
+
+    async def objects(self) -> Sequence[str]:
+        """The names of all objects."""
+        return sorted(self.journal.objects)
+
+    async def drop_object(self, name: str) -> None:
+        """Remove an object; see the protocol."""
+        self.journal.objects.pop(name, None)
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
         """Send a request to the responder at `subject`; see the protocol."""

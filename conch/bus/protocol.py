@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 
 class Stored(NamedTuple):
@@ -181,6 +181,24 @@ class Bus(Protocol):
 
     async def keys(self) -> Sequence[str]:
         """All keys of the bucket."""
+        ...
+
+    async def put_object(self, name: str, file: BinaryIO) -> None:
+        """Keep a file's content, from its beginning, under a name like a key's, in place of an earlier one. The same
+        again changes nothing. Raises BusError where the server takes no more."""
+        ...
+
+    async def get_object(self, name: str, file: BinaryIO, *, most: int) -> bool:
+        """Write the content under `name` to `file`; False where there is none. Raises BusError where it has more than
+        `most` bytes, or is not whole: part of it may be written then."""
+        ...
+
+    async def objects(self) -> Sequence[str]:
+        """The names of all objects, sorted."""
+        ...
+
+    async def drop_object(self, name: str) -> None:
+        """Remove the object; one that is not there is no error."""
         ...
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:

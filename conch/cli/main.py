@@ -29,6 +29,7 @@ COMMANDS = {
     "consume": ("conch.cli.consume:consume", "Run one consumer alone, against a bus."),
     "cycle": ("conch.cli.cycle:app", "Cycles: list, show, diff, replay."),
     "report": ("conch.cli.report:app", "Signed HTML pages of cycles and runs: cycle, run, verify."),
+    "team": ("conch.cli.team:app", "Teams, several roles on one task: run, list, show, switch, stop."),
     "fork": ("conch.cli.fork:fork", "Other decisions for a recorded prompt, tried in a copy of the workspace."),
     "prompt": ("conch.cli.prompt:app", "Prompts: show what the mind was asked with, or would be."),
     "approve": ("conch.cli.approve:app", "Acts that wait for your approval: list, approve, deny."),

@@ -101,6 +101,10 @@ def screen(found: Status) -> Iterator[str]:
 def _agent(agent: AgentStatus, last: int | None) -> Iterator[str]:
     tokens = f", {agent.tokens_in_hour} tokens in the last hour" if agent.tokens_in_hour else ""
     yield f"agent        {agent.agent} {agent.state}{_why(agent)}, {_last(last)}{tokens}"
+    if (team := agent.team) is not None:
+        turn = safe_text(team.turn, one_line=True)
+        said = f"{team.topology}, epoch {team.epoch}, step {team.step}"
+        yield f"team         {said}: {turn} has the turn, {team.tokens} tokens"
 
 
 def _agents(found: Status) -> Iterator[str]:

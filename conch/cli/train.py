@@ -101,7 +101,6 @@ async def promote(
     """Let an adapter act from the next cycle on, without a trial."""
     from conch.rounds import promote as move
     from conch.rounds import round_named
-    from conch.training import AdapterShelf
 
     async with _opened(common, agent) as lineage:
         round = round_named(lineage.log.state, adapter)
@@ -110,8 +109,8 @@ async def promote(
         if not despite and (round.gated is None or round.gated.verdict != "passed"):
             verdict = "has not judged" if round.gated is None else f"{_past(round.gated.verdict)}"
             raise UsageError(f"the gate {verdict} this adapter (conch train show): --despite-gate lets it act anyway")
-        shelf, evidence = AdapterShelf(lineage.found.home.adapters), "" if round.gated is None else round.gated.id
-        moved = await move(lineage.log, shelf, round.adapter, by="person", why=BY_PERSON, evidence=evidence)
+        home, evidence = lineage.found.home, "" if round.gated is None else round.gated.id
+        moved = await move(lineage.log, home, round.adapter, by="person", why=BY_PERSON, evidence=evidence)
         await _taken_in(lineage)
         why = f"generation {moved.generation}, adapter {moved.adapter[:SHOWN]}, acts from the next cycle on"
         _said(lineage, lineage.log.state.made(moved.adapter), why, common)

@@ -58,6 +58,7 @@ from .model import PriceSettings as PriceSettings
 from .model import RewardSettings as RewardSettings
 from .model import RewardWeightSettings as RewardWeightSettings
 from .model import Settings as Settings
+from .model import TeamSettings as TeamSettings
 from .model import ToolSettings as ToolSettings
 from .model import TrainingSettings as TrainingSettings
 from .model import UiSettings as UiSettings

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from conch.config.keys import entry_model, is_model
-from conch.config.model import Settings
+from conch.config.model import Settings, TeamSettings
 from conch_schemas import Goal, JsonObject
 
 WIDTH = 100
@@ -32,6 +32,8 @@ _EXAMPLES: dict[str, tuple[str, JsonObject]] = {
     "senses": ("kitchen", {"topic": "home/kitchen/temperature", "unit": "°C"}),
     "mcp": ("files", {"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv/files"]}),
     "tools": ("read_file", {"effects": "read"}),
+    "team": ("crew", {}),
+    "roles": ("planner", {"prompt": TeamSettings().roles["planner"].prompt}),
     "actuators": ("lamp", {"topic": "home/lamp/set", "payloads": ["on", "off"]}),
 }
 """For each key with structured entries an example entry: its name, and values for keys without a usable default."""
@@ -78,7 +80,18 @@ def _example(name: str, model: type[BaseModel]) -> Iterator[str]:
         if key not in given and (inner := entry_model(field.annotation)) is not None:
             yield from textwrap.indent("\n".join(_example(key, inner)), "    ").splitlines()
             continue
+        if key not in given and is_model(field.annotation):
+            yield f"    {key}:"
+            yield from _spelled(field.annotation, "      ")
+            continue
         yield from _key(key, given[key] if key in given else field.get_default(call_default_factory=True), "    ")
+
+
+def _spelled(model: type[BaseModel], indent: str) -> Iterator[str]:
+    """The keys of a section within an example entry, each with its default."""
+    for key, field in model.model_fields.items():
+        yield from _prose(field, f"{indent}# ")
+        yield from _key(key, field.get_default(call_default_factory=True), indent)
 
 
 def _prose(field: FieldInfo, before: str) -> list[str]:

@@ -52,6 +52,7 @@ from conch.cycle.schedule import Schedule
 from conch.cycle.state.episodes import episode_of, is_task, progressed, standing
 from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember
 from conch.cycle.state.recover import RecoveredAgent
+from conch.cycle.team.steps import TeamSteps
 from conch.cycle.think import ThoughtResult, think
 from conch.disk import disk_left
 from conch.errors import ModelError
@@ -156,6 +157,9 @@ class Agent:
         self._tool_policy = ToolPolicy(settings.tools.policy, agent_context.workspace)
         self._approval = ApprovalWait(control, self.people_inbox, recovered)
         self._cycle_schedule = cycle_schedule or Schedule(settings.cycle.interval, None)
+        self.team = (
+            None if agent_context.team is None else TeamSteps(agent_context.team, self._facts, lambda: self.memory)
+        )
         self._long_memory = agent_context.long_memory
         if self._long_memory is not None:
             recovered.before_checkpoint = self._long_memory.flush
@@ -172,7 +176,7 @@ class Agent:
         await self._patience.leave(lambda: self.memory)
         if not self.control.stopping:
             await self._finish_open()
-        while until is None or self.memory.next_cycle < until:
+        while (until is None or self.memory.next_cycle < until) and not self._task_is_over():
             await self._patience.leave(lambda: self.memory)
             if self.control.stopping:
                 return
@@ -181,7 +185,7 @@ class Agent:
             if material is not None:
                 await self._bring(material, number)
             await self._cycle(number)
-            if until is None or number + 1 < until:
+            if (until is None or number + 1 < until) and not self._task_is_over():
                 if self._shadow is not None:
                     await self._shadow.decide(self._cycle_schedule.rest())
                 await self.control.sleep(self._cycle_schedule.rest())
@@ -232,6 +236,8 @@ class Agent:
         }
         if limits := self._budget.report():
             report["budget"] = limits
+        if self.team is not None:
+            report["team"] = self.team.report()
         if self.control.state == "budget" and self._patience.until is not None:
             report["until"] = datetime.fromtimestamp(self._patience.until, UTC).isoformat(timespec="seconds")
         if question is not None and question.is_long:
@@ -284,9 +290,23 @@ class Agent:
     async def _announce(self) -> None:
         """Publish the policy's digest with its content, and set the home's goals."""
         await self._announce_policy()
-        for goal in self._agent_context.settings.goals:
+        if self.team is not None:
+            await self.team.form()
+        for goal in self._goals():
             if goal.id not in self.memory.known_goals:
                 await self.people_inbox.set_goal(goal, by="home")
+
+    def _goals(self) -> tuple[Goal, ...]:
+        """The goals that are set at the start: the team's, else the home's."""
+        team = self._agent_context.team
+        own = None if team is None else team.settings.goal
+        return self._agent_context.settings.goals if own is None else (own,)
+
+    def _task_is_over(self) -> bool:
+        """Whether it is a team whose goals were all set, and are reached or dropped."""
+        ids, memory = {goal.id for goal in self._goals()}, self.memory
+        is_set = bool(ids) and ids <= memory.known_goals
+        return self.team is not None and is_set and not ids & memory.goals.keys()
 
     async def _announce_policy(self) -> None:
         if self.memory.policy != self.policy:
@@ -482,7 +502,9 @@ class Agent:
         is judged by what its check does, too."""
         acts = [action, *([] if (implied := implied_act(action)) is None else [implied])]
         guards, rulings = map(self._agent_context.values.guard, acts), [self._tool_policy.ruling(one) for one in acts]
-        return next(filter(None, guards), None), max(rulings, key=lambda ruling: STRICTNESS.index(ruling.do))
+        of_role = None if self.team is None else self.team.objection_to(action)
+        strictest = max(rulings, key=lambda ruling: STRICTNESS.index(ruling.do))
+        return next(filter(None, (of_role, *guards)), None), strictest
 
     def _goal_objection(self, goal: Goal) -> str | None:
         return goal_objection(self.memory, self._agent_context.settings.own_goals, goal, datetime.now(UTC))
@@ -518,7 +540,9 @@ class Agent:
                 action,
                 guard,
                 toolbox=self._agent_context.toolbox,
-                context=self._agent_context.context(message, self._goal_objection),
+                context=self._agent_context.context(
+                    message, self._goal_objection, None if self.team is None else self.team.message_objection
+                ),
                 goals=self.memory.goals.values(),
                 baseline=self._baseline,
                 meter=self._agent_context.meter,
@@ -550,6 +574,7 @@ class Agent:
         data["episode"], data["terminal"] = episode_of(self.memory, result.goals)
         data["effect"] = self._effect(number, decided, result)
         data["message"] = self.memory.answered_message(result.outcome.answered)
+        data["team"] = None if self.team is None else self.team.turn()
         act = self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data)
         await self._facts.publish(act)
         if self._shadow is not None:
@@ -586,7 +611,15 @@ class Agent:
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:
-            await self._facts.publish(self._facts.after(act, TaskProgressed, **progressed(self.memory, act)))
+            topology, switched = (None, False) if self.team is None else self.team.standing()
+            step = self._facts.after(
+                act,
+                TaskProgressed,
+                **progressed(self.memory, act),
+                topology=topology,
+                switch_committed=switched,
+            )
+            await self._facts.publish(step)
         for place, check in enumerate(act.goals):
             if check.outcome == "achieved" and (active := self.memory.goals.get(check.goal)) is not None:
                 await self._facts.publish(
@@ -600,6 +633,8 @@ class Agent:
             session = act.message.session if act.message is not None else None
             said = self._facts.after(act, MessageSent, text=text, answers=answered, session=session)
             await self._facts.publish(said)
+        if self.team is not None and act.team is not None:
+            await self.team.finish(act)
 
     async def _reflect(self, number: int) -> None:
         settings = self._agent_context.settings
@@ -701,6 +736,8 @@ class Agent:
     def _observed(self, number: int) -> Observation:
         """The present observation, with the memories that fit it where the mind reads them."""
         found = self._observer.observation(self.memory, number)
+        if self.team is not None:
+            found = replace(found, situation=replace(found.situation, turn=self.team.shown()))
         if self._long_memory is None or not self._limits.is_read or self._limits.is_brief:
             return found
         return replace(found, situation=replace(found.situation, recalled=self._long_memory.recall(found.situation)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from conch_schemas import Goal
 
 if TYPE_CHECKING:
     from conch.cycle.acting.proven import ProvenAdapters
+    from conch.cycle.team.context import TeamContext
     from conch.engine import TokenCounter
     from conch.minds import FrozenShelf, ReflexMind
 
@@ -61,6 +62,8 @@ class AgentContext:
     """The adapters of the engine of the mind that decides; None: that serves none."""
     frozen: tuple[ReflexMind, FrozenShelf] | None = None
     """Its reflex mind whose parameters are frozen now and then, and where; None: that is not done."""
+    team: TeamContext | None = None
+    """The team that it is; None: it is an agent alone."""
     script: Callable[[], MaterialScript | None] | None = None
     """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
 
@@ -75,8 +78,13 @@ class AgentContext:
         return self.shared_events.bus
 
     def context(
-        self, message: tuple[str, str] | None, goal_objection: Callable[[Goal], str | None] = lambda _: None
+        self,
+        message: tuple[str, str] | None,
+        goal_objection: Callable[[Goal], str | None] = lambda _: None,
+        message_objection: Callable[[Sequence[str], str], str | None] | None = None,
     ) -> ToolContext:
         """The context for its tools; `message`: id and text of the message that waits for an answer; `goal_objection`:
-        why it may not set a goal itself."""
-        return ToolContext(self.workspace, self.sandbox, self.notes, self.settings.tools, message, goal_objection)
+        why it may not set a goal itself; `message_objection`: why a role may not send a message."""
+        return ToolContext(
+            self.workspace, self.sandbox, self.notes, self.settings.tools, message, goal_objection, message_objection
+        )

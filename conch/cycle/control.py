@@ -59,6 +59,19 @@ class ApprovalReport(TypedDict):
     """The rule that asks, in a sentence."""
 
 
+class TeamReport(TypedDict):
+    """A team in its agent's report."""
+
+    topology: str
+    epoch: int
+    step: int
+    """The number of the step in progress, from 0."""
+    turn: str
+    """The role that has the turn."""
+    tokens: int
+    """Output tokens of all roles."""
+
+
 class AgentReport(TypedDict):
     """What an agent replies about its state; the figures of its memory are left out where it has not begun."""
 
@@ -88,6 +101,8 @@ class AgentReport(TypedDict):
     """The open question to its mind; left out before it has been open for 2 s."""
     approval: NotRequired[ApprovalReport]
     """The act that waits for a person's approval; left out where none does."""
+    team: NotRequired[TeamReport]
+    """The team that it is; left out of an agent alone."""
 
 
 class Control:

@@ -258,6 +258,7 @@ def assemble(
         skills_on_offer=0 if act.effect is None else act.effect.skills_on_offer,
         decoding=act.decoding,
         cost=act.cost,
+        team=act.team,
     )
 
 
@@ -293,7 +294,7 @@ def _shorter(experience: ExperienceRecorded) -> Iterator[dict[str, object]]:
         "outcome": Outcome(status=outcome.status, output=cut(outcome.output.text, _SHORT), ms=outcome.ms),
     }
     yield {"scores": (), "breakdown": (), "weights": experience.weights[:_SHORT], "model": experience.model[:_SHORT]}
-    yield {"needs_before": None, "needs_after": None, "ms": {}, "policy": None, "episode": None}
+    yield {"needs_before": None, "needs_after": None, "ms": {}, "policy": None, "episode": None, "team": None}
 
 
 def _fits(experience: ExperienceRecorded) -> bool:

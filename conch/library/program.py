@@ -171,6 +171,11 @@ class ProgramCore:
         """The message that waits: how far a program has come with it is not known."""
         return drafted(self.memory, None)
 
+    @property
+    def team(self) -> None:
+        """A program is no team."""
+        return None
+
     def next_prompt(self) -> NoReturn:
         """Raises UsageError: the program asks its model by itself."""
         raise UsageError(f"{self.name} is a program of its own: it makes its prompts itself, Conch does not know them")

@@ -37,6 +37,7 @@ from .protocol import Purpose as Purpose
 from .protocol import RecentOutcome as RecentOutcome
 from .protocol import ReplyProgress as ReplyProgress
 from .protocol import RewardLine as RewardLine
+from .protocol import RoleTurn as RoleTurn
 from .protocol import ScriptEnded as ScriptEnded
 from .protocol import SensorValue as SensorValue
 from .protocol import Situation as Situation

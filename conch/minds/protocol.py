@@ -102,6 +102,24 @@ class ConversationTurn:
 
 
 @dataclass(frozen=True)
+class RoleTurn:
+    """The turn of a team's role."""
+
+    team: str
+    role: str
+    step: int
+    topology: str
+    prompt: str
+    """What the role is for."""
+    reachable: tuple[str, ...]
+    """The roles that it may send to."""
+    messages: tuple[tuple[str, str], ...] = ()
+    """Sender and text of the messages that it has not read, the oldest first."""
+    tools: tuple[str, ...] | None = None
+    """The tools that it may use; None: all."""
+
+
+@dataclass(frozen=True)
 class Situation:
     """The agent's state in a question, as values. A model reads it as text (`Prompt.messages`)."""
 
@@ -146,6 +164,8 @@ class Situation:
     """Names of the available tools."""
     senses: tuple[SensorValue, ...] = ()
     """Sensor readings, by name; none that is stale."""
+    turn: RoleTurn | None = None
+    """The role that has the turn; None: the agent is no team."""
 
 
 @dataclass(frozen=True)

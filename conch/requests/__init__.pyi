@@ -27,6 +27,7 @@ from .goals import active_goals as active_goals
 from .goals import check_of as check_of
 from .goals import decide_goal as decide_goal
 from .goals import goal_of as goal_of
+from .goals import team_state as team_state
 from .human_score import APPROVAL as APPROVAL
 from .human_score import LONGEST as LONGEST
 from .human_score import is_said as is_said

@@ -16,6 +16,7 @@ from conch.config import NO_SECRETS, Masker
 from conch.errors import UsageError
 from conch.home import Home
 from conch.requests.ask import handed_over, told_by_person
+from conch.teams import TeamState
 from conch.text import well_formed
 from conch_schemas import CommandCheck, Event, FileCheck, Goal, GoalAccepted, GoalDropped, TestsCheck
 
@@ -88,6 +89,11 @@ def check_of(
 async def active_goals(bus: Bus, home: Home, agent: str) -> list[ActiveGoal]:
     """The goals as of the end of the stream; none for an agent that was never made."""
     return list((await _memory(bus, home, agent)).goals.values())
+
+
+async def team_state(bus: Bus, home: Home, agent: str) -> TeamState | None:
+    """The team that an agent is, as of the end of the stream; None: it has not begun, or is no team."""
+    return (await _memory(bus, home, agent)).team
 
 
 async def decide_goal(

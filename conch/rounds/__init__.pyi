@@ -12,6 +12,7 @@ from .judging.samples import read_samples as read_samples
 from .lease import under_lease as under_lease
 from .log import LineageLog as LineageLog
 from .log import read_lineage as read_lineage
+from .log import retained as retained
 from .making.child import run_child as run_child
 from .making.plan import RoundPlan as RoundPlan
 from .making.plan import job_of as job_of

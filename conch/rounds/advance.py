@@ -141,7 +141,10 @@ class LineageTrainer:
 
 
 def is_open_round(round: TrainingRound) -> bool:
-    """Whether there is a next step: it has neither been refused, promoted nor given up."""
+    """Whether there is a next step for a trainer: it has neither been refused, promoted nor given up. The rounds of an
+    embedded mind are its own agent's."""
+    if round.started.method == "bandit":
+        return False
     if round.refused is not None or round.promoted is not None or round.rolled_back is not None:
         return False
     return round.failed is None or round.failed.again or round.finished is not None

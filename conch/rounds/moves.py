@@ -10,39 +10,62 @@ from typing import Literal, get_args
 
 from conch.bus import PolicyRecord, TrialRecord
 from conch.errors import CheckError, TrainingError
+from conch.home import Home
+from conch.minds import FrozenShelf
 from conch.rounds.log import LineageLog
-from conch.training import AdapterShelf, LineageState, move_pointer, on_trial, promoted, read_pointer, rolled_back
+from conch.training import (
+    AdapterShelf,
+    LineageState,
+    move_pointer,
+    on_trial,
+    promoted,
+    read_pointer,
+    rolled_back,
+    send_adapter,
+)
 from conch_schemas import AdapterPromoted, AdapterRefused, AdapterRolledBack
 
 Trigger = Literal["worse", "format", "guard", "probe", "load", "person"]
 
 
 async def promote(
-    log: LineageLog, shelf: AdapterShelf, adapter: str, *, by: Literal["trial", "person"], why: str, evidence: str = ""
+    log: LineageLog, home: Home, adapter: str, *, by: Literal["trial", "person"], why: str, evidence: str = ""
 ) -> AdapterPromoted:
-    """Let an adapter of the lineage act from the next cycle on; one that acts already stays, and its promotion is
-    returned.
+    """Let an adapter of the lineage, or frozen parameters of the embedded mind, act from the next cycle on; one that
+    acts already stays, and its promotion is returned.
 
-    Raises CheckError where the shelf has no such adapter, whole, or it is of another agent; TrainingError where it acts
+    Raises CheckError where the home has no such adapter, whole, or it is of another agent; TrainingError where it acts
     by a move that is not known; ContractError, BusError.
     """
     await say_missing(log)
-    found = shelf.get(adapter)
-    if found.identity.agentuid != log.agentuid:
-        raise CheckError(
-            f"the adapter {adapter[:12]} was trained for another agent ({found.identity.agentuid}): an adapter "
-            f"acts for its own agent alone, {log.agent} is {log.agentuid}"
-        )
+    made = log.state.made(adapter)
+    if made is not None and made.started.method == "bandit":
+        FrozenShelf(home.generations(log.agent)).get(adapter)
+        generation = made.started.generation
+    else:
+        generation = await _whole(log, AdapterShelf(home.adapters), adapter)
     _, after = await move_pointer(
         log.bus,
         log.agent,
-        lambda before: promoted(before, adapter, found.identity.generation, why=why, by=by, evidence=evidence),
+        lambda before: promoted(before, adapter, generation, why=why, by=by, evidence=evidence),
     )
     said = await say_missing(log, after)
     known = said or next((one for one in reversed(log.state.moves) if one.move == after.move), None)
     if not isinstance(known, AdapterPromoted):
         raise TrainingError(f"the adapter {adapter[:12]} acts already, since a rollback (move {after.move})")
     return known
+
+
+async def _whole(log: LineageLog, shelf: AdapterShelf, adapter: str) -> int:
+    """The generation of an adapter of this lineage, which agents of other machines can have from now on."""
+    found = shelf.get(adapter)
+    if found.identity.agentuid != log.agentuid:
+        raise CheckError(
+            f"the adapter {adapter[:12]} was trained for another agent ({found.identity.agentuid}): an adapter "
+            f"acts for its own agent alone, {log.agent} is {log.agentuid}"
+        )
+    await send_adapter(log.bus, shelf, adapter)
+    return found.identity.generation
 
 
 async def roll_back(

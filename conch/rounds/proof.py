@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from conch.errors import CheckError
 from conch.home import Home
+from conch.minds import FrozenShelf
 from conch.rounds.judging.gate_run import verdict_again
 from conch.training import AdapterShelf, LineageState, TrainingRound
 from conch_schemas import ActionTaken, AdapterProbed, AdapterPromoted, AdapterTried, Event
@@ -49,12 +50,14 @@ def prove_act(act: ActionTaken, events: list[Event], state: LineageState, home: 
     proof = PolicyProof(adapter, 0 if round is None else round.started.generation)
     said = f"The act names the adapter {adapter[:12]}"
     proof.steps.append(ProofStep("act", True, f"{said}, and its policy digest covers it: {act.policy or 'none'}."))
-    proof.steps.append(_file(adapter, home, agentuid))
-    proof.steps.append(_trained(round, adapter))
+    is_frozen = round is not None and round.started.method == "bandit"
+    shelved = _frozen(adapter, home, act.agent) if is_frozen else _file(adapter, home, agentuid)
+    proof.steps += [shelved, _trained(round, adapter)]
     if round is not None:
         proof.steps.append(_gate(round, home))
     proof.steps.append(_allowed(act, adapter, events, agentuid))
-    proof.steps.append(_probe(act, adapter, events))
+    if not is_frozen:  # an engine has to prove what it applies, the embedded mind read the file itself
+        proof.steps.append(_probe(act, adapter, events))
     return proof
 
 
@@ -71,10 +74,23 @@ def _file(adapter: str, home: Home, agentuid: str) -> ProofStep:
     return ProofStep("file", True, f"Weights, configuration and record have this digest; they are of the base {base}.")
 
 
+def _frozen(digest: str, home: Home, agent: str) -> ProofStep:
+    shelf = FrozenShelf(home.generations(agent))
+    if not shelf.has(digest):
+        return ProofStep("file", None, f"The frozen parameters are no longer in {shelf.folder} (training.keep).")
+    try:
+        shelf.get(digest)
+    except CheckError as error:
+        return ProofStep("file", False, f"{error}.")
+    return ProofStep("file", True, "The file of the frozen parameters has this digest.")
+
+
 def _trained(round: TrainingRound | None, adapter: str) -> ProofStep:
     if round is None:
         return ProofStep("training", False, f"No round of this lineage made the adapter {adapter[:12]}.")
     started = round.started
+    if started.method == "bandit":
+        return ProofStep("training", True, f"Round {started.round[:12]} froze the parameters of the embedded mind.")
     why = (
         f"Round {started.round[:12]} made it by {started.method} on {started.rows} rows, data {started.snapshot[:12]}."
     )

@@ -13,7 +13,7 @@ from conch.home import Home
 from conch.rounds.judging.trial import ActsByAdapter, ShadowedAct, canary_result, shadow_outcome, trigger_of
 from conch.rounds.log import LineageLog
 from conch.rounds.moves import begin_trial, end_trial, promote
-from conch.training import AdapterShelf, CanaryResult, TrainingRound, read_pointer
+from conch.training import AdapterShelf, CanaryResult, TrainingRound, read_pointer, send_adapter
 from conch.values import in_force
 from conch_schemas import AdapterRefused, AdapterShadowed, AdapterTried, ExperienceRecorded, TrialStage
 
@@ -59,8 +59,7 @@ class CandidateTrials:
                 await refuse(self.record, round, stage, outcome.why)
                 return "done"
         evidence = ended["canary"]
-        shelf = AdapterShelf(self.home.adapters)
-        await promote(self.record, shelf, round.adapter, by="trial", why=evidence.why, evidence=evidence.id)
+        await promote(self.record, self.home, round.adapter, by="trial", why=evidence.why, evidence=evidence.id)
         self.acts = None
         return "done"
 
@@ -78,6 +77,7 @@ class CandidateTrials:
             share=settings.share,
             evidence=round.gated.id if round.gated is not None else "",
         )
+        await send_adapter(self.record.bus, AdapterShelf(self.home.adapters), trial.adapter)
         await begin_trial(self.record, trial)
         await self._tried(round, trial, None)
         self.acts = None

@@ -20,6 +20,9 @@ from .isolation.sandbox import ProcessResult as ProcessResult
 from .isolation.sandbox import Sandbox as Sandbox
 from .mcp.server import McpServer as McpServer
 from .mcp.server import open_servers as open_servers
+from .memory import TELL_TOOL as TELL_TOOL
+from .memory import recipients_of as recipients_of
+from .memory import tell as tell
 from .notes import Notes as Notes
 from .own.host import ToolFile as ToolFile
 from .own.host import open_files as open_files

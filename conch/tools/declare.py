@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, overload
@@ -40,6 +40,9 @@ class ToolContext:
     """Id and text of the oldest unanswered message of a person; None where there is none."""
     goal_objection: Callable[[Goal], str | None] = lambda _: None
     """Why the agent may not propose this goal now, in one sentence; None: it may."""
+    message_objection: Callable[[Sequence[str], str], str | None] | None = None
+    """Why the role that has the turn may not send this text to these roles, in one sentence, or None: it may. None
+    where the agent is no team."""
 
 
 @dataclass(frozen=True)

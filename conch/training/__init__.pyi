@@ -51,3 +51,6 @@ from .rollback import rise_chance as rise_chance
 from .rollback import rollback_trigger as rollback_trigger
 from .shelf import AdapterShelf as AdapterShelf
 from .shelf import ShelvedAdapter as ShelvedAdapter
+from .travel import drop_adapters as drop_adapters
+from .travel import fetch_adapter as fetch_adapter
+from .travel import send_adapter as send_adapter

@@ -53,6 +53,7 @@ from .data_sets import DataSnapshot as DataSnapshot
 from .data_sets import DataSnapshots as DataSnapshots
 from .data_sets import RowAct as RowAct
 from .data_sets import row_acts as row_acts
+from .dead_letters import LetterRow as LetterRow
 from .dead_letters import Letters as Letters
 from .dead_letters import LetterSettled as LetterSettled
 from .dead_letters import LetterShown as LetterShown
@@ -191,6 +192,16 @@ from .status import StoreAnswer as StoreAnswer
 from .status import gather as gather
 from .store_import import ImportedTable as ImportedTable
 from .store_import import StoreImport as StoreImport
+from .teams import TeamList as TeamList
+from .teams import TeamMessageRow as TeamMessageRow
+from .teams import TeamRoleRow as TeamRoleRow
+from .teams import TeamRow as TeamRow
+from .teams import TeamStopping as TeamStopping
+from .teams import TeamSwitchAnswer as TeamSwitchAnswer
+from .teams import TeamSwitchRow as TeamSwitchRow
+from .teams import TeamView as TeamView
+from .teams import team_shown as team_shown
+from .teams import teams_shown as teams_shown
 from .tools import Bench as Bench
 from .tools import BenchRow as BenchRow
 from .tools import Permissions as Permissions

@@ -130,6 +130,19 @@ class StatusApproval(View):
     """The rule that asks, in a sentence."""
 
 
+class StatusTeam(View):
+    """The team that an agent is."""
+
+    topology: str
+    epoch: int
+    step: int
+    """The number of the step in progress, from 0."""
+    turn: str
+    """The role that has the turn."""
+    tokens: int
+    """Output tokens of all roles."""
+
+
 class AgentStatus(View):
     """The state of an agent. For an agent that is not running, and for one among several, fields are left out of the
     JSON."""
@@ -162,6 +175,8 @@ class AgentStatus(View):
     """The question that it waits for; left out before it has been open for 2 s."""
     approval: StatusApproval | None = None
     """The act that waits for a person's approval; left out where none does."""
+    team: StatusTeam | None = None
+    """The team that it is; left out of an agent alone."""
     last_cycle: int | None = None
     """From the store, like `mean`; left out without one."""
     mean: float | None = None

@@ -58,7 +58,16 @@ from conch_schemas.message import SESSION_PATTERN, AnswerRated, MessageReceived,
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.pause import AgentPaused, AgentResumed
-from conch_schemas.registry import EVENTS, OF_TRAINING, AnyEvent, ContractViolationError, decode, encode, wire_form
+from conch_schemas.registry import (
+    EVENTS,
+    OF_TEAMS,
+    OF_TRAINING,
+    AnyEvent,
+    ContractViolationError,
+    decode,
+    encode,
+    wire_form,
+)
 from conch_schemas.review import REVIEWER_PATTERN, ROW_PATTERN, ReviewDecided, ReviewDecision
 from conch_schemas.reward import (
     BUILTIN_SCORER,
@@ -83,6 +92,18 @@ from conch_schemas.subjects import (
     type_of,
 )
 from conch_schemas.task import TaskProgressed
+from conch_schemas.team import (
+    TeamDecided,
+    TeamFormed,
+    TeamLimits,
+    TeamMessage,
+    TeamRewarded,
+    TeamSwitchAborted,
+    TeamSwitched,
+    TeamSwitchPrepared,
+    TeamTopology,
+    TeamTurn,
+)
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
 from conch_schemas.training import (
     AdapterGated,
@@ -115,6 +136,7 @@ __all__ = [
     "FORGOTTEN_REASONING",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
+    "OF_TEAMS",
     "OF_TRAINING",
     "REVIEWER_PATTERN",
     "ROW_PATTERN",
@@ -205,6 +227,16 @@ __all__ = [
     "SenseMeasured",
     "SenseValue",
     "TaskProgressed",
+    "TeamDecided",
+    "TeamFormed",
+    "TeamLimits",
+    "TeamMessage",
+    "TeamRewarded",
+    "TeamSwitchAborted",
+    "TeamSwitchPrepared",
+    "TeamSwitched",
+    "TeamTopology",
+    "TeamTurn",
     "TestsCheck",
     "ThoughtFormed",
     "ThoughtGrounded",

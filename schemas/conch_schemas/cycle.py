@@ -21,6 +21,7 @@ from conch_schemas.action import (
 from conch_schemas.decoding import Decoding
 from conch_schemas.effect import MeasuredEffect
 from conch_schemas.envelope import Event
+from conch_schemas.team import TeamTurn
 
 
 class PolicySet(Event):
@@ -151,6 +152,8 @@ class ActionTaken(Event):
     message: AnsweredMessage | None = None
     """The person's message that it answered; None: it answered none, or was recorded by a version that did not say
     it."""
+    team: TeamTurn | None = None
+    """The turn of a team's role in which it was made; None: the agent is no team."""
 
     @property
     def place(self) -> tuple[int, int]:

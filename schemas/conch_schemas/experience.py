@@ -11,6 +11,7 @@ from conch_schemas.action import Action, Claim, Cost, GoalCheck, Outcome, Prompt
 from conch_schemas.decoding import Decoding
 from conch_schemas.envelope import Event, Value
 from conch_schemas.reward import PartRole, ScoreStatus
+from conch_schemas.team import TeamTurn
 
 
 class ScoredPart(Value):
@@ -82,3 +83,5 @@ class ExperienceRecorded(Event):
     """How the reply was decoded; None: recorded by a version that did not say it."""
     cost: Cost | None = None
     """Price of the thought and the decision; None: not known, as tokens were not counted or there is no price."""
+    team: TeamTurn | None = None
+    """The turn of a team's role in which it acted; None: the agent is no team."""

@@ -30,6 +30,15 @@ from conch_schemas.review import ReviewDecided
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
 from conch_schemas.task import TaskProgressed
+from conch_schemas.team import (
+    TeamDecided,
+    TeamFormed,
+    TeamMessage,
+    TeamRewarded,
+    TeamSwitchAborted,
+    TeamSwitched,
+    TeamSwitchPrepared,
+)
 from conch_schemas.training import (
     AdapterGated,
     AdapterProbed,
@@ -59,6 +68,16 @@ OF_TRAINING: Final[tuple[type[Event], ...]] = (
     AdapterShadowed,
 )
 """The events of training and of which adapter acts."""
+OF_TEAMS: Final[tuple[type[Event], ...]] = (
+    TeamFormed,
+    TeamMessage,
+    TeamDecided,
+    TeamRewarded,
+    TeamSwitchPrepared,
+    TeamSwitched,
+    TeamSwitchAborted,
+)
+"""The events of teams."""
 EVENTS: Final[tuple[type[Event], ...]] = (
     PolicySet,
     ThoughtFormed,
@@ -92,6 +111,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     ForkScored,
     ReviewDecided,
     *OF_TRAINING,
+    *OF_TEAMS,
     PersonForgotten,
     AlarmRaised,
     ConsumerFailed,
@@ -141,6 +161,13 @@ AnyEvent = Annotated[
     | AdapterRolledBack
     | AdapterProbed
     | AdapterShadowed
+    | TeamFormed
+    | TeamMessage
+    | TeamDecided
+    | TeamRewarded
+    | TeamSwitchPrepared
+    | TeamSwitched
+    | TeamSwitchAborted
     | PersonForgotten
     | AlarmRaised
     | ConsumerFailed,

@@ -71,7 +71,7 @@ def test_the_example_of_an_entry_is_whole_and_right(read: Read) -> None:
     assert {("rewards", "parts"), ("rewards", "judges"), ("edge", "senses")} <= found.keys()
     for path, model in found.items():
         [entry] = reduce(getattr, path, settings).values()
-        assert all(re.search(rf"^ +##    {name}:", commented(), re.MULTILINE) for name in model.model_fields), path
+        assert all(re.search(rf"^ *##    {name}:", commented(), re.MULTILINE) for name in model.model_fields), path
         assert entry.model_fields_set >= {name for name, value in entry if value is not None}, path
         needed = {name: getattr(entry, name) for name, field in model.model_fields.items() if field.is_required()}
         given = {"unit", "payloads", "command", "tools"} & set(model.model_fields)

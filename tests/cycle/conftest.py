@@ -25,6 +25,7 @@ from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.cycle.state.remembered import MemoryKeeper
+from conch.cycle.team.context import TeamContext
 from conch.memory import LongTermMemory
 from conch.minds import Completion, FrozenShelf, Prompt, ReflexMind, Situation
 from conch.tools import BUILTIN_TOOLS, FilePool, Notes, Sandbox, Tool, Toolbox
@@ -125,6 +126,8 @@ class Life:
         """The adapters of its engine; None: it serves none."""
         self.frozen: tuple[ReflexMind, FrozenShelf] | None = None
         """Its reflex mind and where that is frozen; None: it is not."""
+        self.team: TeamContext | None = None
+        """The team that it is; None: it is an agent alone."""
         self.said: list[tuple[str, str]] = []
         """What the control reported, of every start."""
 
@@ -173,7 +176,7 @@ class Life:
             self.workspace,
             self.settings, self.values, self.agentuid, self.turns, self.reading, meter=self._meter(),
             script=lambda: self.script, long_memory=self._keeper(), masker=self.masker,
-            adapters=self.adapters, frozen=self.frozen,
+            adapters=self.adapters, frozen=self.frozen, team=self.team,
         )  # fmt: skip
         return Agent(body, at, control)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,12 @@ from conch.training import (
     AdapterShelf,
     ShelvedAdapter,
     arm_of,
+    fetch_adapter,
     move_pointer,
     on_trial,
     promoted,
     rolled_back,
+    send_adapter,
     served_name,
 )
 from conch_schemas import ActionDecided, ActionTaken, AdapterProbed, AdapterShadowed, PolicySet
@@ -274,3 +277,19 @@ async def test_an_adapter_that_is_lost_within_a_cycle_is_not_named_by_its_act(ad
     assert [adapter for adapter, _ in adapted.acts()] == [adapted.made[0].digest, None, None]
     assert adapted.honest()
     assert [one.proven for one in adapted.life.facts(AdapterProbed)] == [True, False]
+
+
+async def test_an_agent_of_another_home_gets_the_adapter_by_the_bus(adapted: Adapted, tmp_path: Path) -> None:
+    """Its own shelf is empty: the adapter that the pointer names arrives, is proven there, and decides."""
+    shelf = AdapterShelf(tmp_path / "elsewhere" / "adapters")
+    async with MemoryBus(adapted.life.journal) as bus:
+        await send_adapter(bus, adapted.shelf, adapted.made[0].digest)
+        adapted.life.adapters = ProvenAdapters(
+            ServedEngineAdapters(adapted.life.settings.mind), shelf, fetch=partial(fetch_adapter, bus, shelf)
+        )
+        await adapted.promote(0)
+        await adapted.life.run(2, MemoryBus(adapted.life.journal))
+
+    assert shelf.digests() == [adapted.made[0].digest]
+    assert {adapter for adapter, _ in adapted.acts()} == {adapted.made[0].digest}
+    assert adapted.honest()

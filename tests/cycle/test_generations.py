@@ -83,6 +83,26 @@ async def test_each_act_names_the_generation_that_the_pointer_names(life: Life, 
     assert learner.generation == ""
 
 
+async def test_old_parameters_make_room(life: Life, learner: ReflexMind) -> None:
+    """The one that acts, the newest one and `training.keep` more stay, however often they are frozen."""
+    life.configured(training={"keep": 1})
+    await life.run(2)
+    shelf = shelf_of(life)
+    first = learner.freeze(shelf).digest
+    await move(life, lambda before: promoted(before, first, 1, why="better"))
+    for _ in range(4):
+        learner._memory.bandit.choices += 1
+        learner.freeze(shelf)
+    assert len(list(shelf.folder.iterdir())) == 5
+    learner._memory.bandit.choices += 1
+
+    await life.run(6)
+
+    kept = {path.stem for path in shelf.folder.iterdir()}
+    assert first in kept
+    assert len(kept) == 3
+
+
 async def test_damaged_parameters_change_nothing(life: Life, learner: ReflexMind) -> None:
     """A file that was changed is not used: the mind goes on with what it has learnt, and names no generation."""
     await life.run(2)

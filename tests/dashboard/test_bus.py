@@ -75,6 +75,23 @@ async def test_a_durable_reader_shows_what_it_was_handed_again(dashboard: Dashbo
     assert rows["reward"][5] == "–"
 
 
+async def test_letters_that_are_alike_are_one_row_and_go_at_once(tab: Page, dashboard: Dashboard) -> None:
+    """Of one consumer for one reason: their number stands in the row, and a press drops all of them."""
+    first = await letter(dashboard, "it broke")
+    for number in range(20):
+        same = first.model_copy(update={"id": f"same-{number}", "letter_seq": first.letter_seq + 1 + number})
+        await dashboard.live([same], record=False)
+    tab.on("dialog", lambda dialog: dialog.accept())
+    await tab.goto("./bus")
+    await expect(tab.locator("[data-letter]")).to_have_count(1)
+    await expect(tab.locator("[data-letter]")).to_contain_text("21 alike")
+
+    await tab.get_by_role("button", name="Drop all").click()
+
+    await expect(tab.locator("[data-letter]")).to_have_count(0)
+    assert [one async for one in open_dead_letters(dashboard.bus)] == []
+
+
 async def test_a_hostile_dead_letter_is_text_and_can_be_dropped(
     tab: Page, dashboard: Dashboard, complaints: Complaints
 ) -> None:

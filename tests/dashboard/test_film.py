@@ -28,6 +28,7 @@ def test_the_bands_of_the_river_fill_it(found: list[SkillBucket]) -> None:
 
     assert abs(sum(band.share for band in bands) - 1.0) < 1e-9
     assert len(bands) <= MOST_BANDS + 1
+    assert len({band.colour for band in bands}) == len(bands)
     assert all(0.0 <= side <= 1.0 + 1e-9 for band in bands for side in (band.early, band.late))
     for band in bands:
         points = re.findall(r"(-?[\d.]+) (-?[\d.]+)", band.path)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conch.text import cut
 from conch_schemas import EVENTS, Action, ActionTaken, Event, MessageReceived, PolicySet, source_of
-from conch_services.dashboard.stream.frames import SHOWN, frame
+from conch_services.dashboard.stream.frames import SHOWN, brief, frame
 from tests.dashboard.life import Life
 
 if TYPE_CHECKING:
@@ -63,3 +63,15 @@ def test_facts_that_no_page_shows_have_no_frame() -> None:
     assert frame(policy, 1) is None
     assert PolicySet not in SHOWN
     assert set(SHOWN) < set(EVENTS)
+
+
+def test_a_page_whose_parts_are_drawn_for_it_hears_little() -> None:
+    """The kind and the cycle of each fact, in few bytes; a message is whole, as a page puts it into a list."""
+    facts = Life().cycle()
+    short = [made for fact in facts if (made := brief(fact, 1))]
+    whole = [made for fact in facts if (made := frame(fact, 1))]
+    heard = MessageReceived(id="m", source=source_of("echo", UID), agent="echo", text="hello")
+
+    assert len(short) == len(whole)
+    assert sum(map(len, short)) < 0.25 * sum(map(len, whole))
+    assert brief(heard, 1) == frame(heard, 1)

@@ -74,6 +74,8 @@ async def test_a_hidden_line_of_a_chart_stays_hidden_and_the_chart_grows(tab: Pa
     await plot.press("End")
     await expect(tab.locator("#needs [aria-live]")).to_contain_text(f"cycle {CYCLES + 1}:")
     assert sent
+    await tab.locator("#needs summary").click()
+    await expect(tab.locator("#needs .as-table tbody th").first).to_have_text(str(CYCLES + 1))
 
 
 async def test_files_are_kept_for_ever_under_their_digest_and_pages_are_compressed(dashboard: Dashboard) -> None:

@@ -53,6 +53,7 @@ FLOORS = [
         "experience",
         "serving",
         "snapshots",
+        "teams",
         "training",
         "trusted",
         "values",
@@ -77,7 +78,7 @@ FLOORS = [
     {"library", "testing"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""
-PURE = ["rules", "needs", "curiosity", "witness", "values"]
+PURE = ["rules", "needs", "curiosity", "teams", "witness", "values"]
 
 
 def _files(package: str) -> list[Path]:

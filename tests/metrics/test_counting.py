@@ -19,6 +19,8 @@ from conch_schemas import (
     MarkWitnessed,
     NeedsChanged,
     NoveltyMeasured,
+    TeamMessage,
+    TeamSwitched,
     ThoughtFormed,
     ThoughtGrounded,
     TrainingFailed,
@@ -472,3 +474,24 @@ def test_the_age_of_a_policy_begins_where_another_one_acts(board: Board) -> None
 
     assert first == MIDNIGHT
     assert board.value("conch_policy_changed_timestamp_seconds", agent="echo") == MIDNIGHT + 120
+
+
+def test_the_acts_of_a_team_are_counted_by_role_and_topology(board: Board) -> None:
+    """Turns, tokens and totals of its roles, their messages, and its switches; an agent alone has no such series."""
+    turn = {"team": "echo", "role": "coder", "step": 0, "epoch": 0, "topology": "flat"}
+    told = {"team": "echo", "sender": "coder", "to": ("critic",), "step": 0, "epoch": 0, "text": "done"}
+    labels = {"agent": "echo", "role": "coder", "topology": "flat"}
+
+    board.count(
+        make_act(),
+        make_act(team=turn, usage={"input_tokens": 9, "output_tokens": 7}),
+        make_experience(team=turn),
+        make(TeamMessage, **told),
+        make(TeamSwitched, team="echo", epoch=1, topology="star"),
+    )
+
+    assert board.value("conch_team_turns_total", **labels) == 1
+    assert board.value("conch_team_tokens_total", **labels) == 7
+    assert board.value("conch_team_reward_gained_total", **labels) > 0
+    assert board.value("conch_team_messages_total", agent="echo", role="coder") == 1
+    assert board.value("conch_team_switches_total", agent="echo", outcome="committed") == 1

@@ -212,7 +212,7 @@ async def test_a_promotion_is_taken_back_in_one_move(trained: Trained) -> None:
     trainer = await judged(trained)
     log, shelf = trainer.record, AdapterShelf(trained.home.adapters)
     adapter = shelf.digests()[0]
-    await promote(log, shelf, adapter, by="person", why="I like it")
+    await promote(log, trained.home, adapter, by="person", why="I like it")
 
     moved = await roll_back(log, None, trigger="person", why="I do not")
 
@@ -231,7 +231,7 @@ async def test_an_adapter_of_another_agent_never_acts(trained: Trained) -> None:
     other = shelf.put(found.folder, found.identity.model_copy(update={"agentuid": "1" * 8}))
 
     with pytest.raises(CheckError, match="for another agent"):
-        await promote(trainer.record, shelf, other.digest, by="person", why="x")
+        await promote(trainer.record, trained.home, other.digest, by="person", why="x")
 
     assert (await read_pointer(trained.bus, AGENT))[0].move == 0
 
@@ -244,7 +244,7 @@ async def test_a_promoted_adapter_that_turns_bad_is_rolled_back(trained: Trained
     adapter = shelf.digests()[0]
     for _ in range(60):
         await trained.act()
-    await promote(log, shelf, adapter, by="person", why="I like it")
+    await promote(log, trained.home, adapter, by="person", why="I like it")
     for _ in range(0 if cause == "probe" else 110):
         raw = BAD if cause == "format" else GOOD
         await trained.act(raw, adapter=adapter, blocked=cause == "guard")
@@ -264,7 +264,7 @@ async def test_a_good_adapter_is_left_alone(trained: Trained) -> None:
     """As many acts as would show a fall, without one: no move."""
     trainer = await judged(trained)
     adapter = AdapterShelf(trained.home.adapters).digests()[0]
-    await promote(trainer.record, AdapterShelf(trained.home.adapters), adapter, by="person", why="I like it")
+    await promote(trainer.record, trained.home, adapter, by="person", why="I like it")
     for _ in range(110):
         await trained.act(adapter=adapter)
 

@@ -5,6 +5,8 @@ from .checks import check_server as check_server
 from .connection import Connection as Connection
 from .names import BUCKET_STREAM as BUCKET_STREAM
 from .names import EPOCH as EPOCH
+from .names import OBJECT_STREAM as OBJECT_STREAM
+from .names import OBJECT_SUBJECTS as OBJECT_SUBJECTS
 from .names import STREAM as STREAM
 from .names import key_subject as key_subject
 from .transfer import StreamDescription as StreamDescription

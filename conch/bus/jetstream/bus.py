@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from math import inf
-from typing import Self
+from typing import BinaryIO, Self
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -23,6 +23,7 @@ from conch.bus.jetstream.checks import changed, check_server, check_stream
 from conch.bus.jetstream.connection import DENIED, PATIENCE, Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.erase import empty_bucket, erase
 from conch.bus.jetstream.names import BUCKET_STREAM, EPOCH, KEY_WORDS, STREAM, key_subject, subject_key
+from conch.bus.jetstream.objects import JetStreamObjects
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState, Responder, Stored, StreamState
@@ -67,6 +68,7 @@ class JetStreamBus:
     ) -> None:
         """`strict`: the server syncs to disk before it acknowledges, so events are committed in groups."""
         self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
+        self._objects = JetStreamObjects(self._connection, replicas)
         self._max_bytes, self._replicas, self._strict = max_bytes, replicas, strict
         self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find, last=self._last_seq)
 
@@ -282,6 +284,25 @@ class JetStreamBus:
             found += subjects
             if not subjects or len(found) >= info.get("total", len(found)):
                 return found
+
+    async def put_object(self, name: str, file: BinaryIO) -> None:
+        """Keep a file's content; see the protocol."""
+        admit_key(name)
+        await self._objects.put(name, file)
+
+    async def get_object(self, name: str, file: BinaryIO, *, most: int) -> bool:
+        """Write an object's content to a file; see the protocol."""
+        admit_key(name)
+        return await self._objects.get(name, file, most=most)
+
+    async def objects(self) -> Sequence[str]:
+        """The names of all objects."""
+        return await self._objects.names()
+
+    async def drop_object(self, name: str) -> None:
+        """Remove an object; see the protocol."""
+        admit_key(name)
+        await self._objects.drop(name)
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
         """Send a request to the responder at `subject`; see the protocol."""

@@ -5,12 +5,18 @@ A server of the user's own keeps its permissions by these names too, and so does
 
 from __future__ import annotations
 
+import base64
+
 STREAM = "CONCH"
 """The stream of all events."""
 BUCKET = "conch"
 """The key-value bucket, as a NATS client names it."""
 BUCKET_STREAM = f"KV_{BUCKET}"
 """The stream that the server keeps the bucket in."""
+OBJECT_STREAM = f"OBJ_{BUCKET}"
+"""The stream that the server keeps the object store in."""
+OBJECT_SUBJECTS = f"$O.{BUCKET}.>"
+"""Subjects of the object store."""
 EPOCH = "conch-epoch"
 """Metadata key of the stream, and key of the bucket: the stream's identity."""
 KEY_WORDS = "conch-words"
@@ -19,6 +25,7 @@ OWNER = "conch-holder"
 """Metadata key of a durable consumer of the stream: the reader that made it. A reader that comes back and finds
 another one there is fenced."""
 _KEY_SUBJECTS = f"$KV.{BUCKET}."
+_OBJECT_SUBJECTS = OBJECT_SUBJECTS.removesuffix(">")
 
 
 def key_subject(key: str) -> str:
@@ -37,3 +44,26 @@ def subject_key(subject: str) -> str:
     'position/needs'
     """
     return subject.removeprefix(_KEY_SUBJECTS).replace(".", "/")
+
+
+def object_subject(name: str) -> str:
+    """The subject under which the object store describes `name`; of `>`: of all.
+
+    >>> object_subject("a/b")
+    '$O.conch.M.YS9i'
+    """
+    return f"{_OBJECT_SUBJECTS}M.{name if name == '>' else base64.urlsafe_b64encode(name.encode()).decode()}"
+
+
+def object_name(subject: str) -> str:
+    """The name of the object that is described under `subject`: the inverse of `object_subject`.
+
+    >>> object_name("$O.conch.M.YS9i")
+    'a/b'
+    """
+    return base64.urlsafe_b64decode(subject.rpartition(".")[2]).decode()
+
+
+def chunk_subject(nuid: str) -> str:
+    """The subject of an object's chunks; of `>`: of all."""
+    return f"{_OBJECT_SUBJECTS}C.{nuid}"

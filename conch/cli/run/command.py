@@ -17,6 +17,7 @@ from conch.cli.options import COMMON
 from conch.cli.programs import AGENT, refuse_of_agent
 from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree, first_children
+from conch.cli.team import known_team
 from conch.config import Masker, Settings, chosen_file
 from conch.errors import ConchError, UsageError
 from conch.home import Home
@@ -36,6 +37,7 @@ MANY_FILES = 4096
 def run(
     *,
     common: CommonOptions = COMMON,
+    team: Annotated[str | None, Parameter(help="Run the team of this name; with --agents so many teams.")] = None,
     agents: Annotated[int | None, Parameter(help="So many agents, each with a workspace of its own.")] = None,
     processes: Annotated[int | None, Parameter(help="Processes over which the agents are spread.")] = None,
     workspace: Annotated[Path | None, Parameter(help="Directory the agent works in.")] = None,
@@ -71,6 +73,7 @@ def run(
     skipped = _skipped(without or ())
     if AGENT in skipped:
         asked = {
+            "--team": team,
             "--agents": agents,
             "--processes": processes,
             "--workspace": workspace,
@@ -90,7 +93,9 @@ def run(
         | {"ui": {"port": ui_port}, "metrics": {"port": metrics_port}}
         | {"tools": {"files": [str(file.expanduser().absolute()) for file in tools] if tools else None}}
     )
-    names = names_of(settings.agent, agents, settings.cycle.processes)
+    if team is not None:
+        known_team(settings, team)
+    names = names_of(team or settings.agent, agents, settings.cycle.processes)
     launch(
         common,
         settings,

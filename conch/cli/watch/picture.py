@@ -240,12 +240,18 @@ class WatchPicture:
             self.version += 1
 
 
+def _acted(event: ActionTaken | ExperienceRecorded) -> str:
+    """What was done; of a team behind the role that did it."""
+    words = action_words(event.action, WORDS)
+    return words if event.team is None else f"{safe_text(event.team.role, one_line=True)}: {words}"
+
+
 def acted(event: ActionTaken) -> CycleRowModel:
     """A cycle that has acted and waits for its scores."""
     return CycleRowModel(
         cycle=event.cycle or 0,
         need=needed(event.needs),
-        action=action_words(event.action, WORDS),
+        action=_acted(event),
         outcome=event.outcome.status,
         ms=sum(event.ms.values()),
     )
@@ -257,7 +263,7 @@ def scored(event: ExperienceRecorded, seq: int = 0) -> CycleRowModel:
     return CycleRowModel(
         cycle=event.cycle or 0,
         need=urgent_need(event),
-        action=action_words(event.action, WORDS),
+        action=_acted(event),
         outcome=event.outcome.status,
         ms=total_ms(event),
         total=event.total,

@@ -42,6 +42,7 @@ from conch.config.model.rewards import (
     WatchSettings,
 )
 from conch.config.model.settings import Settings, StoreRetentionSettings
+from conch.config.model.team.settings import TeamSettings
 from conch.config.model.telemetry import METRICS_PORT, LogSettings, MetricsSettings
 from conch.config.model.tools.http import HttpToolSettings
 from conch.config.model.tools.mcp import McpServerSettings, McpToolSettings
@@ -108,6 +109,7 @@ __all__ = [
     "Settings",
     "StoreRetentionSettings",
     "StreamRetentionSettings",
+    "TeamSettings",
     "ToolSettings",
     "TrainingSettings",
     "UiSettings",

@@ -16,6 +16,7 @@ from conch.config.model.memory import MemorySettings
 from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, EffectSettings, RewardSettings, WatchSettings
 from conch.config.model.section import SettingsSection
+from conch.config.model.team.settings import TeamName, TeamSettings
 from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
 from conch.config.model.training import ForkSettings, TrainingSettings
 from conch.config.model.ui import UiSettings
@@ -92,6 +93,8 @@ class Settings(SettingsSection):
     """Goals that are set when the agent starts, unless they were set before."""
     own_goals: OwnGoalSettings = OwnGoalSettings()
     """Goals that the agent sets itself; each pays in *goal* once a person has accepted it."""
+    team: dict[TeamName, TeamSettings] = Field(default_factory=dict)
+    """Teams by name: several roles on one task. `conch run --team NAME` runs one; its name is its agent's."""
     store: StoreSettings = StoreSettings()
     """The experience store."""
     metrics: MetricsSettings = MetricsSettings()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conch.bus import STORE_OWNER, memory_key, patterns_of, patterns_of_commands
-from conch.bus.jetstream import BUCKET_STREAM, STREAM, key_subject
+from conch.bus import STORE_OWNER, TRAINER, memory_key, patterns_of, patterns_of_commands
+from conch.bus.jetstream import BUCKET_STREAM, OBJECT_STREAM, OBJECT_SUBJECTS, STREAM, key_subject
 from conch.consumer.plugins.builtin import PAGE
 from conch_schemas import (
     ActApproved,
@@ -45,6 +45,13 @@ from conch_schemas import (
     ReviewDecided,
     RewardAssigned,
     TaskProgressed,
+    TeamDecided,
+    TeamFormed,
+    TeamMessage,
+    TeamRewarded,
+    TeamSwitchAborted,
+    TeamSwitched,
+    TeamSwitchPrepared,
     ThoughtFormed,
     ThoughtGrounded,
     TrainingFinished,
@@ -95,6 +102,13 @@ OF_AGENTS = (
     BudgetReserved,
     BudgetReached,
     TaskProgressed,
+    TeamDecided,
+    TeamFormed,
+    TeamMessage,
+    TeamRewarded,
+    TeamSwitchAborted,
+    TeamSwitched,
+    TeamSwitchPrepared,
     MemoryConsolidated,
     TrainingStarted,
     TrainingFinished,
@@ -133,8 +147,10 @@ _READ = (
     "INFO",
     f"STREAM.INFO.{STREAM}",
     f"STREAM.INFO.{BUCKET_STREAM}",
+    f"STREAM.INFO.{OBJECT_STREAM}",
     f"STREAM.MSG.GET.{STREAM}",
     f"STREAM.MSG.GET.{BUCKET_STREAM}",
+    f"STREAM.MSG.GET.{OBJECT_STREAM}",
     f"CONSUMER.CREATE.{STREAM}",
     f"CONSUMER.MSG.NEXT.{STREAM}.*",
     f"CONSUMER.DELETE.{STREAM}.*",
@@ -148,6 +164,9 @@ _KEEP = (
     ),
     f"STREAM.MSG.DELETE.{STREAM}",
 )
+
+_OBJECTS = (OBJECT_SUBJECTS, f"$JS.API.STREAM.CREATE.{OBJECT_STREAM}", f"$JS.API.STREAM.PURGE.{OBJECT_STREAM}")
+"""To store adapters for agents of other machines, and to remove them."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +215,9 @@ def _consumer(name: str, said: PublishedKinds, agents: Sequence[str]) -> BusUser
     keys = [key_subject(pattern) for pattern in patterns]
     calls = _calls(_READ + (_LIST if name == "metrics" else ()))
     told = _commands(agents).publish if name == PAGE else ()  # messages to agents are sent from the dashboard, too
-    return BusUser(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls, told), _answered(name, said))
+    objects = _OBJECTS if name == TRAINER else ()
+    publish = _once(_facts(said, agents), keys, calls, told, objects)
+    return BusUser(name, f"conch consume {name}", publish, _answered(name, said))
 
 
 def _outside(name: str, agents: Sequence[str]) -> BusUser:
@@ -227,7 +248,7 @@ def _agent(agents: Sequence[str], without: str) -> BusUser:
     return BusUser(
         AGENT,
         f"conch agent run, conch run --without {without}",
-        _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), asked, kept),
+        _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), asked, kept, _OBJECTS),
         asked,
     )
 
@@ -236,7 +257,10 @@ def _commands(agents: Sequence[str]) -> BusUser:
     keys = [key_subject(pattern) for pattern in patterns_of_commands()]
     calls = _calls((*_READ, *_LIST))
     return BusUser(
-        COMMANDS, "conch status, tell, goal, dlq …", _once(_of(OF_PEOPLE, agents), ("conch.ctl.>",), keys, calls), ()
+        COMMANDS,
+        "conch status, tell, goal, dlq …",
+        _once(_of(OF_PEOPLE, agents), ("conch.ctl.>",), keys, calls, _OBJECTS),
+        (),
     )
 
 

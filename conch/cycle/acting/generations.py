@@ -104,7 +104,10 @@ class ReflexGenerations:
         if last is not None:
             pointer = await self._judged(cycle, pointer, last)
         began = time.perf_counter()
-        self._frozen = cycle, self._mind.freeze(self._shelf), time.perf_counter() - began
+        frozen = self._mind.freeze(self._shelf)
+        self._frozen = cycle, frozen, time.perf_counter() - began
+        named = [one for one in (pointer.adapter, pointer.previous, frozen.digest) if one is not None]
+        await asyncio.to_thread(self._shelf.keep, named, self._settings.keep)
         return pointer
 
     async def _judged(

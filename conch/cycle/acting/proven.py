@@ -32,6 +32,9 @@ AWAY_SECONDS: Final = 5.0
 REST: Final = Backoff.doubling(15.0, 600.0)
 """Wait before an adapter that could not be proven is tried again."""
 
+FetchAdapter = Callable[[str, str], Awaitable[None]]
+"""Puts an adapter on the shelf where it lacks it. Its arguments: the digest, the agent's uid."""
+
 
 class ProvingEngine(Protocol):
     """The engine that replies under adapters."""
@@ -86,8 +89,15 @@ class _KnownAdapter:
 class ProvenAdapters:
     """The adapters of one engine, shared by the agents of a process. One is proven at a time."""
 
-    def __init__(self, engine: ProvingEngine, shelf: AdapterShelf, clock: Callable[[], float] = time.monotonic) -> None:
-        self._engine, self._shelf, self._clock = engine, shelf, clock
+    def __init__(
+        self,
+        engine: ProvingEngine,
+        shelf: AdapterShelf,
+        clock: Callable[[], float] = time.monotonic,
+        fetch: FetchAdapter | None = None,
+    ) -> None:
+        """`fetch`: puts an adapter on the shelf that it lacks; None: what it lacks is not there."""
+        self._engine, self._shelf, self._clock, self._fetch = engine, shelf, clock, fetch
         self._known: dict[str, _KnownAdapter] = {}
         self._named: dict[str, frozenset[str]] = {}
         """By agent: the adapters that its pointer names."""
@@ -159,6 +169,8 @@ class ProvenAdapters:
     async def _tried(self, known: _KnownAdapter, digest: str, agentuid: str) -> tuple[ProvenAdapter | None, str]:
         try:
             async with asyncio.timeout(PROOF_SECONDS):
+                if self._fetch is not None:
+                    await self._fetch(digest, agentuid)
                 adapter = await asyncio.to_thread(self._shelf.get, digest)
                 if adapter.identity.agentuid != agentuid:
                     raise CheckError("it belongs to the lineage of another agent")

@@ -50,6 +50,7 @@ class AgentCommands:
             "status": self._status,
             "prompt": self._prompt,
             "draft": self._draft,
+            "switch": self._switch,
         }
 
     async def answer(self, subject: str, data: bytes) -> bytes:
@@ -130,6 +131,14 @@ class AgentCommands:
             if was_paused:
                 await one.told_of(AgentResumed)
         return {}
+
+    async def _switch(self, body: JsonObject) -> JsonObject:
+        team = self._one.agent.team
+        if team is None:
+            raise UsageError(f"{self._one.name} is no team: a switch of the topology is asked of a team")
+        if not isinstance(topology := body.get("topology"), str):
+            raise UsageError("a switch needs a topology: star, chain or flat")
+        return dict((await team.asked(topology))._asdict())
 
     async def _stop(self, body: JsonObject) -> JsonObject:
         for one in self._meant(body):

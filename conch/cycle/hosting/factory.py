@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from conch.bus import SharedSubscription
+from conch.bus import Bus, SharedSubscription
 from conch.config import SERVED, Masker, MindSettings, Settings, to_install
 from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
@@ -25,6 +26,8 @@ from conch.cycle.state.count import CycleCount
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
+from conch.cycle.team.context import lead_mind, team_context, team_of
+from conch.cycle.team.minds import with_role_minds
 from conch.errors import ConfigError, HomeError
 from conch.home import Home
 from conch.log import get_logger
@@ -45,6 +48,7 @@ from conch.tools import (
     device_tools,
     load_tools,
     open_files,
+    tell,
     unknown_tools,
 )
 from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
@@ -104,6 +108,8 @@ class AgentFactory:
         self._masker = Masker.of(child.settings)
         installed = load_tools(child.spec.tools) if child.spec.tools else ()
         builtin = [tool for tool in BUILTIN_TOOLS if tool.spec.name != GOAL_TOOL or child.settings.own_goals.open]
+        if any(team_of(child.settings, spec.name) is not None for spec in child.spec.agents):
+            builtin.append(tell)
         tools = (*builtin, *device_tools(child.settings.edge.actuators, shared_events.bus.request), *installed)
         self._toolbox, self._sandbox = Toolbox(tools, self._masker), Sandbox(child.settings.tools)
         self._servers: Sequence[McpServer] = ()
@@ -114,10 +120,11 @@ class AgentFactory:
             for each in (ACTING_PER_CPU, READING_PER_CPU)
         )
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
+        self._role_minds = list[MindFactory]()
         endpoints = Home(child.home).endpoints
         self._made = MindFactory(child.settings.mind, first_word, child.settings.curiosity.bonus, endpoints)
         self._tokens = _counter(child.settings.mind)
-        self._engine, self._adapters = _adapters(child.settings.mind, Home(child.home))
+        self._engine, self._adapters = _adapters(child.settings.mind, Home(child.home), shared_events.bus)
         self._questions = OpenQuestions(child.report)
         self._shelf = FilePool()
         self._minds: dict[str, Mind] = {}
@@ -136,7 +143,7 @@ class AgentFactory:
     async def __aenter__(self) -> Self:
         """Start what the tools of a person's own run in. Raises ConchError where one of them cannot be used."""
         try:
-            for tool in (*self._web(), *await open_files(self._tool_files), *await self._of_servers()):
+            for tool in (*_web(self._settings), *await open_files(self._tool_files), *await self._of_servers()):
                 self._toolbox.add(tool)
             for why in unknown_tools(self._settings.tools.policy, self._toolbox.registry.names):
                 self._tell_of_tools(why)
@@ -144,14 +151,6 @@ class AgentFactory:
             await self._close_tools()
             raise
         return self
-
-    def _web(self) -> list[Tool]:
-        """The tool `http`. httpx2 is imported for it alone."""
-        if not self._settings.tools.http.allow:
-            return []
-        from conch.tools import http_tools
-
-        return http_tools(self._settings.tools.http)
 
     async def _of_servers(self) -> list[Tool]:
         if not self._settings.tools.mcp:
@@ -180,6 +179,8 @@ class AgentFactory:
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()
+            for factory in self._role_minds:
+                await factory.__aexit__()
             if self._tokens is not None:
                 await self._tokens.close()
             if self._engine is not None:
@@ -197,6 +198,8 @@ class AgentFactory:
         name, alone = spec.name, self._child.spec.alone
         seed = self._settings.seed if alone else _seed(self._settings.seed, name)
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
+        if (team := team_of(settings, name)) is not None:
+            settings = settings.model_copy(update={"mind": lead_mind(settings, team)})
         origin = RecoveryStart(spec.agentuid, spec.beyond, spec.born)
         base = self._child.spec.workspace
         workspace = base if alone else base / name
@@ -236,6 +239,8 @@ class AgentFactory:
                 writes=writes,
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
+            if (team := team_of(settings, settings.agent)) is not None:
+                mind = with_role_minds(mind, team, settings.seed, own, at.memory.team, self._role_minds)
             if mind.kind not in UNREAD_KINDS or prompt_limits(settings.mind).is_read:
                 mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind
@@ -264,6 +269,7 @@ class AgentFactory:
             masker=self._masker,
             adapters=self._adapters,
             frozen=_frozen(mind, settings, home),
+            team=team_context(settings, own),
             script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
         )
 
@@ -337,6 +343,15 @@ class AgentFactory:
             ) from error
 
 
+def _web(settings: Settings) -> list[Tool]:
+    """The tool `http`. httpx2 is imported for it alone."""
+    if not settings.tools.http.allow:
+        return []
+    from conch.tools import http_tools
+
+    return http_tools(settings.tools.http)
+
+
 def _counter(settings: MindSettings) -> TokenCounter | None:
     """Counts with the tokenizer of a llama.cpp server: the local engine, or one whose replies are held to a grammar.
     Another endpoint is asked nothing but chat completions. httpx2 is imported for these minds alone. Minds at two
@@ -356,17 +371,19 @@ def _seed(seed: int, name: str) -> int:
     return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=6).digest())
 
 
-def _adapters(settings: MindSettings, home: Home) -> tuple[ServedEngineAdapters | None, ProvenAdapters | None]:
+def _adapters(
+    settings: MindSettings, home: Home, bus: Bus
+) -> tuple[ServedEngineAdapters | None, ProvenAdapters | None]:
     """The adapters of the engine of the mind that decides; None where that serves none. Nothing is opened yet."""
     names = [name for name, one in settings.blocks().items() if one == settings.deciding]
     if settings.deciding.kind not in SERVES_ADAPTERS:
         return None, None
     from conch.cycle.acting.engine import ServedEngineAdapters
     from conch.cycle.acting.proven import ProvenAdapters
-    from conch.training import AdapterShelf
+    from conch.training import AdapterShelf, fetch_adapter
 
-    engine = ServedEngineAdapters(settings.deciding, names[0])
-    return engine, ProvenAdapters(engine, AdapterShelf(home.adapters))
+    engine, shelf = ServedEngineAdapters(settings.deciding, names[0]), AdapterShelf(home.adapters)
+    return engine, ProvenAdapters(engine, shelf, fetch=partial(fetch_adapter, bus, shelf))
 
 
 def _frozen(mind: Mind, settings: Settings, home: Home) -> tuple[ReflexMind, FrozenShelf] | None:
@@ -379,4 +396,4 @@ def _frozen(mind: Mind, settings: Settings, home: Home) -> tuple[ReflexMind, Fro
     decides = decides.minds[0] if isinstance(decides, MindChain) else decides
     if not isinstance(decides, ReflexMind) or settings.mind.deciding.model == "random":
         return None
-    return decides, FrozenShelf(home.generations)
+    return decides, FrozenShelf(home.generations(settings.agent))

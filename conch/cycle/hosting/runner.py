@@ -15,6 +15,7 @@ from conch.cycle.inbox import Inbox
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.memory import AgentMemory
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
+from conch.cycle.team.steps import TeamSteps
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
 from conch.minds import Prompt, ScriptEnded
@@ -44,6 +45,11 @@ class HostedAgent(Protocol):
     @property
     def memory(self) -> AgentMemory:
         """Its present memory."""
+        ...
+
+    @property
+    def team(self) -> TeamSteps | None:
+        """The steps of the team that it is; None: it is an agent alone."""
         ...
 
     async def run(self, until: int | None) -> None:

@@ -28,7 +28,7 @@ from conch.cycle.prompts.budget import (
 from conch.cycle.prompts.examples import EXAMPLES, TaskExample
 from conch.cycle.prompts.history import SMALL_PROMPT, acts_section, conversation_section, lessons_section
 from conch.cycle.prompts.recalled import memories_section
-from conch.minds import Prompt, PromptPart, Purpose, Situation
+from conch.minds import Prompt, PromptPart, Purpose, RoleTurn, Situation
 from conch.text import BYTES_PER_TOKEN, estimated_tokens
 from conch.values import Values
 from conch_schemas import CommandCheck, FileCheck, Goal, PromptMessage
@@ -233,6 +233,8 @@ def _within(text: str, tokens: int) -> str:
 def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[PromptSection]:
     """The sections in the order of the prompt; those that change with every cycle stand last."""
     yield _needs(situation, budget)
+    if situation.turn is not None:
+        yield from _turn(situation.turn)
     message = (SectionEntry(body=situation.message),) if situation.message is not None else ()
     yield conversation_section(situation)
     yield PromptSection("message", "A person says (answer with the tool reply):", message, priority=1, share=0.3)
@@ -248,6 +250,19 @@ def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[P
     yield acts_section(situation, budget)
     if purpose == "decide":
         yield from _thought(situation)
+
+
+def _turn(turn: RoleTurn) -> Iterator[PromptSection]:
+    may = "all of them" if turn.tools is None else ", ".join((*turn.tools, "tell"))
+    lines = (
+        turn.prompt,
+        f"You send a message by the tool tell, to {', '.join(turn.reachable)}.",
+        f"Of the tools you may use {may}.",
+    )
+    title = f"You have the turn as {turn.role} of the team {turn.team} (step {turn.step}, {turn.topology}):"
+    yield PromptSection("turn", title, listed(lines), priority=0, share=0.3)
+    said = listed(f"{sender}: {text}" for sender, text in turn.messages)
+    yield PromptSection("team", "Messages of your team that you have not read:", said, priority=1, share=0.3)
 
 
 def _needs(situation: Situation, budget: int) -> PromptSection:

@@ -17,6 +17,7 @@ from conch.cycle.state.rewards import with_lesson, with_reward, with_short_argum
 from conch.cycle.state.sessions import AnsweredTurn, answered_message, with_rating, with_turn
 from conch.folds import MOST_LEAP
 from conch.minds import ActReward, Lesson, Purpose, RecentOutcome
+from conch.teams import TEAM_KINDS, TeamState, followed
 from conch.text import cut
 from conch_schemas import (
     ActApproved,
@@ -93,6 +94,7 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
     BudgetReserved,
     BudgetReached,
     MemoryConsolidated,
+    *TEAM_KINDS,
 )
 """The events that only the agent itself publishes."""
 
@@ -259,6 +261,8 @@ class AgentMemory(_MemoryModel):
     """What it used within the last day, for the limits of its budget."""
     shadowed: int = Field(default=-1, exclude_if=lambda cycle: cycle < 0)
     """The last cycle whose act a candidate was asked for beside; -1: none was."""
+    team: TeamState | None = Field(default=None, exclude_if=lambda team: team is None)
+    """The team that it is; None: it is an agent alone."""
     policy: str | None = None
     settled: tuple[SettledAct, ...] = Field(default=(), exclude_if=lambda settled: not settled)
     """The last decisions on acts that waited for an approval, the newest last."""
@@ -329,6 +333,15 @@ class AgentMemory(_MemoryModel):
 
 
 def remember(memory: AgentMemory, event: Event) -> AgentMemory:
+    """The memory after `event`, with the team that the agent is. See `_remembered`."""
+    after = _remembered(memory, event)
+    is_of_team = isinstance(event, TEAM_KINDS) or (isinstance(event, ActionTaken) and event.team is not None)
+    if is_of_team or (memory.team is not None and isinstance(event, TaskProgressed)):
+        return after.model_copy(update={"team": followed(memory.team or TeamState(), event)})
+    return after
+
+
+def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
     """The memory after `event`. An event that was applied before changes nothing, however late it comes again; needs,
     sensors and policy take the last event's values, so their events must be read in order.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -79,15 +80,26 @@ class FrozenShelf:
                 work.unlink(missing_ok=True)
         return _decoded(digest, data, path)
 
+    def has(self, digest: str) -> bool:
+        """Whether there is a file of this digest; it is not looked at."""
+        return self._path(digest).exists()
+
     def get(self, digest: str) -> FrozenParameters:
         """The parameters of this digest. Raises CheckError where there are none, or the file was changed."""
         path = self._path(digest)
-        if not path.exists():
+        if not self.has(digest):
             raise CheckError(f"there are no frozen parameters {digest[:12]} in {self.folder}")
         data = read_plain(path, MOST_BYTES)
         if (found := hashlib.sha256(data).hexdigest()) != digest:
             raise CheckError(f"{path} was changed: its digest is {found[:12]} now; it is not used")
         return _decoded(digest, data, path)
+
+    def keep(self, digests: Iterable[str], newest: int) -> None:
+        """Remove all files but those of these digests and, of the others, as many of the newest. Raises OSError."""
+        kept = {self._path(one) for one in digests}
+        others = [path for path in self.folder.glob("*.npz") if path not in kept]
+        for path in sorted(others, key=lambda one: one.stat().st_mtime_ns, reverse=True)[newest:]:
+            path.unlink(missing_ok=True)
 
     def _path(self, digest: str) -> Path:
         return self.folder / f"{digest}.npz"

@@ -9,9 +9,9 @@ import argparse
 
 from runs import options
 
-from train import gate
+from train import beside, gate, swaps
 
-PARTS = {"gate": gate.measure}
+PARTS = {"beside": beside.measure, "gate": gate.measure, "swaps": swaps.measure}
 
 
 def main() -> None:

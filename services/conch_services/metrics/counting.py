@@ -35,6 +35,7 @@ from conch_schemas import (
 )
 from conch_services.metrics.instruments import Distribution, Instruments
 from conch_services.metrics.labels import OTHER, BoundedLabels, exemplar_of
+from conch_services.metrics.teams import TeamFigures
 from conch_services.metrics.training import TrainingFigures
 
 MOST_COMPONENTS = 50
@@ -100,6 +101,7 @@ class EventCounter:
         self._policies: dict[str, str | None] = {}
         """Agent's label -> digest of the policy that acted last."""
         self._training = TrainingFigures(instruments, self._agents)
+        self._teams = TeamFigures(instruments, self._agents)
         self._met: set[str] = set()
         """Labels of agents that have counters."""
         self._earned: dict[str, Component] = {}
@@ -116,6 +118,7 @@ class EventCounter:
             self._training.count(event)
         elif (count := _COUNTS.get(type(event))) is not None:
             count(self, event, at)
+        self._teams.count(event)
 
     def remember(self, event: Event) -> None:
         """Take an event of training of before this process, so that the gauges of training show what is now."""

@@ -121,6 +121,19 @@ class Instruments:
         entropy = "Normalised entropy of tool × operation over the last acts."
         self.entropy = gauge("conch_action_entropy_ratio", entropy, "agent")
 
+        # What the roles of teams do.
+        roles = ("agent", "role", "topology")
+        self.team_turns = counter("conch_team_turns_total", "Acts of a team by role and topology.", *roles)
+        tokens_of_role = "Output tokens of a team's thoughts and decisions."
+        self.team_tokens = counter("conch_team_tokens_total", tokens_of_role, *roles)
+        gained_by_role = "Sum of the totals of a team's acts above 0, as first recorded."
+        self.team_gained = counter("conch_team_reward_gained_total", gained_by_role, *roles)
+        lost_by_role = "Sum of the totals of a team's acts below 0, as first recorded, as an amount."
+        self.team_lost = counter("conch_team_reward_lost_total", lost_by_role, *roles)
+        self.team_messages = counter("conch_team_messages_total", "Messages between roles.", "agent", "role")
+        switches = "Switches of a team's topology, committed or aborted."
+        self.team_switches = counter("conch_team_switches_total", switches, "agent", "outcome")
+
         # What the watchers see, as of their last snapshot.
         self.alarms = counter("conch_alarms_total", "Alarms of the watchers that began.", "agent", "alarm")
         self.alarms_active = gauge("conch_alarms_active", "Alarms that have begun and are not over.", "agent", "alarm")

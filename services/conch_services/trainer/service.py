@@ -31,6 +31,7 @@ from conch.rounds import (
     prepare_round,
     promote,
     read_lineage,
+    retained,
     roll_back,
     stop_round,
     tidy_rounds,
@@ -39,7 +40,7 @@ from conch.rounds import (
     why_not_yet,
 )
 from conch.tasks import OwnedTasks, cancel_and_wait
-from conch.training import AdapterShelf, LineageState
+from conch.training import LineageState, drop_adapters
 from conch_schemas import OF_TRAINING, AdapterPromoted, AdapterRolledBack, Event, ExperienceRecorded, TrainingReason
 from conch_services.trainer.lineages import FollowedLineage
 from conch_services.trainer.requests import REQUESTS, TrainerRequest, answer
@@ -157,6 +158,8 @@ class TrainerService:
                 continue
             if lineage.is_changed:
                 return agent
+            if self._settings.mind.deciding.kind == "reflex":
+                continue  # its agent freezes and judges its parameters by itself
             settings = self._settings.training
             moment = lineage.now()
             if not lineage.is_open and is_look(moment, settings) and why_not_yet(moment, settings) is None:
@@ -193,7 +196,7 @@ class TrainerService:
             await lineage.trainer.attempt(plan)
         while await lineage.trainer.advance() == "done":
             if not lineage.is_open:
-                await asyncio.to_thread(self._tidy)
+                await self._tidy(lineage)
         await lineage.trainer.watch()
 
     def _prepared(self, agent: str, lineage: FollowedLineage, why: TrainingReason = "schedule") -> RoundPlan:
@@ -204,9 +207,11 @@ class TrainerService:
             state = lineage.trainer.record.state
             return prepare_round(reader, lineage.trainer.settings, self._home, agent, state, why)
 
-    def _tidy(self) -> None:
+    async def _tidy(self, lineage: FollowedLineage) -> None:
         states = [one.trainer.record.state for one in self._lineages.values()]
-        tidy_rounds(self._home, states, self._settings.training.keep)
+        keep, record = self._settings.training.keep, lineage.trainer.record
+        await asyncio.to_thread(tidy_rounds, self._home, states, keep)
+        await drop_adapters(record.bus, record.agentuid, retained([record.state], keep))
 
     async def _asked(self, bus: Bus, subject: str, data: bytes) -> bytes:
         """The answer to a request; every refusal is a sentence."""
@@ -267,7 +272,7 @@ class TrainerService:
         if adapter is None:
             raise UsageError("name the adapter that is to act")
         record = lineage.trainer.record
-        moved = await promote(record, AdapterShelf(self._home.adapters), adapter, by="person", why=BY_PERSON)
+        moved = await promote(record, self._home, adapter, by="person", why=BY_PERSON)
         lineage.trainer.forget_acts()
         return f"generation {moved.generation} acts from the next cycle on (move {moved.move})"
 

@@ -14,6 +14,8 @@ LEAST_WIDTH: Final = 10
 """Cycles of a bucket of a short life: with fewer, a river is all noise (ours)."""
 MOST_BANDS: Final = 7
 """Skills with a band of their own, the most frequent of the life; the rest is one band."""
+COLOURS: Final = (1, 2, 3, 4, 5, 7, 8)
+"""Colours of bands: all but the grey one, which is that of the rest."""
 OTHERS: Final = "others"
 WIDTH, HEIGHT = 1000.0, 200.0
 
@@ -48,7 +50,7 @@ def river(found: Sequence[SkillBucket]) -> list[RiverBand]:
     for one in found:
         of_skill[one.skill] += one.cycles
     ranked = [skill for skill, _ in sorted(of_skill.items(), key=lambda one: (-one[1], one[0]))]
-    own = ranked[:MOST_BANDS] if len(ranked) > MOST_BANDS + 1 else ranked
+    own = ranked[:MOST_BANDS]
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     earned: dict[str, float] = defaultdict(float)
     for one in found:
@@ -57,7 +59,21 @@ def river(found: Sequence[SkillBucket]) -> list[RiverBand]:
         earned[name] += one.total
     buckets = [counts[at] for at in sorted(counts)]
     names = [*own, OTHERS] if len(own) < len(ranked) else own
-    return [_band(name, at, names, buckets, earned[name]) for at, name in enumerate(names)]
+    colours = _colours(own)
+    return [
+        _band(name, at, names, buckets, earned[name])._replace(colour=colours.get(name, 0))
+        for at, name in enumerate(names)
+    ]
+
+
+def _colours(names: Sequence[str]) -> dict[str, int]:
+    """A colour for each of at most MOST_BANDS names, no two alike: the one that it has elsewhere, if it is free."""
+    free, found = list(COLOURS), dict[str, int]()
+    for name in names:
+        wanted = colour_of(name)
+        found[name] = wanted if wanted in free else free[0]
+        free.remove(found[name])
+    return found
 
 
 def _band(name: str, at: int, names: Sequence[str], buckets: Sequence[Counter[str]], earned: float) -> RiverBand:
@@ -67,7 +83,7 @@ def _band(name: str, at: int, names: Sequence[str], buckets: Sequence[Counter[st
     tenth = max(1, len(buckets) // 10)
     return RiverBand(
         skill=name,
-        colour=0 if name == OTHERS else colour_of(name),
+        colour=0,
         path=_area(below, above),
         share=cycles / sum(bucket.total() for bucket in buckets),
         early=_share_of(name, buckets[:tenth]),

@@ -20,7 +20,7 @@ from conch.consumer.operations import look
 from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusUnreachableError
-from conch.views import dead_letter_row, survey
+from conch.views import LetterRow, dead_letter_row, survey
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import page
 from conch_services.dashboard.stream.latency import ConsumerLatency, LatencyTracker
@@ -145,10 +145,18 @@ async def _asked(world: DashboardContext, bus: Bus, watching: BusWatch) -> dict[
         "warnings": [*about.warnings, *([f"{filling[0].upper()}{filling[1:]}."] if filling else [])],
         "consumers": rows,
         "rate": watching.rate(about.last),
-        "letters": [dead_letter_row(letter) for letter in letters[-MAX_DEAD_LETTERS:]][::-1],
+        "letters": alike([dead_letter_row(letter) for letter in letters[-MAX_DEAD_LETTERS:]][::-1]),
         "letter_count": len(letters),
         "keep": world.settings.bus.keep,
     }
+
+
+def alike(letters: Sequence[LetterRow]) -> list[list[LetterRow]]:
+    """The letters of the same consumer for the same reason together, in the order of the first of each."""
+    found: dict[tuple[str, str], list[LetterRow]] = {}
+    for letter in letters:
+        found.setdefault((letter.consumer, letter.reason), []).append(letter)
+    return list(found.values())
 
 
 async def _about(world: DashboardContext, bus: Bus) -> _KnownBus:

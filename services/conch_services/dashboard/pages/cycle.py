@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from conch.errors import NoStoreError
-from conch.experience import ChainReader, ExperienceReader, removed_words
+from conch.experience import ChainReader, CycleFilter, CycleReader, ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
 from conch.views import (
     action_words,
@@ -39,6 +40,8 @@ from conch_schemas import (
 )
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.pages.cycles import filters_of
+from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.waterfall import BEARING, unweighted, waterfall
 from conch_services.dashboard.world import DashboardContext
 
@@ -137,14 +140,42 @@ async def cycle(request: Request) -> Response:
         found = await world.read(lambda reader: look(reader, agent, number))
     except NoStoreError as none:
         return await _unknown(request, number, safe_text(str(none), one_line=True))
+    filters, given, _ = filters_of(request.query_params)
+    if given:
+        before, behind = await world.read(lambda reader: near(reader.cycles, agent, number, filters))
+        found = replace(found, before=before, behind=behind)
     if found.experience is None and found.act is None:
         return await _unknown(request, number, f"{found.removed[:1].upper()}{found.removed[1:]}", found)
     if request.query_params.get("view") == "json" and found.experience is not None:
         whole = json.dumps(whole_row(found.experience, found.marks).document(), indent=2, ensure_ascii=False)
-        return await page(
-            request, "cycle_json.html", {"number": number, "found": found, "whole": shown(whole, SHOWN_JSON)}
-        )
-    return await page(request, "cycle.html", {"number": number, "found": found} | story(found))
+        told = {"number": number, "found": found, "whole": shown(whole, SHOWN_JSON)}
+        return await page(request, "cycle_json.html", told | _kept(request, given))
+    return await page(request, "cycle.html", {"number": number, "found": found} | _kept(request, given) | story(found))
+
+
+def _kept(request: Request, given: Mapping[str, str]) -> dict[str, object]:
+    """The filter that the neighbours are taken from, as the links keep it."""
+    agent = {"agent": named} if (named := request.query_params.get("agent")) else {}
+    query = urlencode({**agent, **given})
+    return {"of_filter": f"?{query}" if query else "", "given": given}
+
+
+def near(cycles: CycleReader, agent: str, number: int, filters: CycleFilter) -> tuple[int | None, int | None]:
+    """The cycles before and behind this number that the filters let through; None: there is none.
+
+    The one behind is found by halves: a list of cycles begins with the newest.
+    """
+    below = cycles.find(agent, filters, 1, number)
+    low, high = max(number + 1, filters.first or 0), cycles.find(agent, filters, 1)
+    last = high[0].cycle if high and high[0].cycle is not None and high[0].cycle > number else None
+    while last is not None and low < last:
+        middle = (low + last) // 2
+        lower = cycles.find(agent, replace(filters, first=low, last=middle), 1)
+        if lower and lower[0].cycle is not None:
+            last = lower[0].cycle
+        else:
+            low = middle + 1
+    return (below[0].cycle if below else None), last
 
 
 async def _unknown(request: Request, number: int, why: str, found: CycleHistory | None = None) -> Response:
@@ -183,6 +214,34 @@ def story(found: CycleHistory) -> dict[str, object]:
         "decoding_words": decoding_words,
         "price_words": price_words,
     }
+
+
+async def peek(request: Request) -> Response:
+    """The cycle in short, as a piece of the page; the links in it keep the query."""
+    world: DashboardContext = request.app.state.world
+    agent, number = await agent_of(request), min(request.path_params["number"], LARGEST)
+    found = await asked(world.read(lambda reader: _short(reader, agent, number)))
+    told = found.found
+    recorded = told if isinstance(told, ExperienceRecorded) else None
+    return await page(
+        request,
+        "peek.html",
+        {
+            "number": number,
+            "query": f"?{request.url.query}" if request.url.query else "",
+            "told": told,
+            "why": found.why,
+            "acted_at": None if told is None else told.time if recorded is None else recorded.acted_at,
+            "needs": told.needs if isinstance(told, ActionTaken) else recorded and recorded.needs_before,
+            "sum": recorded and reward_strip(adds(recorded), recorded.total),
+            "shown": shown,
+        },
+        200 if told is not None else 404,
+    )
+
+
+def _short(reader: ExperienceReader, agent: str, number: int) -> ExperienceRecorded | ActionTaken | None:
+    return reader.cycles.get(agent, number) or reader.cycles.act(agent, number)
 
 
 TEXTS = ("raw", "output", "thought", "reflection", "json")
@@ -242,6 +301,7 @@ def _policy(data: bytes, digest: str) -> PolicySet | None:
 
 ROUTES = [
     Route("/cycles/{number:int}", cycle),
+    Route("/cycles/{number:int}/peek", peek),
     Route("/cycles/{number:int}/policy", policy),
     Route("/cycles/{number:int}/text/{what}", text),
 ]

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import CycleFilter, ExperienceReader
+from conch.needs import priorities_of
 from conch_schemas import ExperienceRecorded
 from conch_schemas.action import ActionKind, OutcomeStatus
 from conch_services.dashboard.asking import asked, number_of
@@ -47,6 +48,7 @@ class CyclePage:
     found: Sequence[ExperienceRecorded]
     """Newest first; one more than a page where there is an older one."""
     tools: Sequence[str]
+    skills: Sequence[str]
 
 
 async def cycles(request: Request) -> Response:
@@ -59,7 +61,7 @@ async def cycles(request: Request) -> Response:
     if before is None and upto:
         before = upto + 1
     looked = await asked(world.read(lambda reader: look(reader, agent, filters, before)))
-    listed = looked.found or CyclePage(0, (), ())
+    listed = looked.found or CyclePage(0, (), (), ())
     rows = listed.found[:ROWS]
     more = {"agent": agent} if request.query_params.get("agent") else {}
     found: dict[str, object] = {
@@ -73,6 +75,9 @@ async def cycles(request: Request) -> Response:
         "outcomes": OUTCOMES,
         "kinds": KINDS,
         "tools": listed.tools,
+        "skills": listed.skills,
+        "needs": sorted(priorities_of(world.settings.needs)),
+        "of_list": f"?{urlencode(more | given)}" if more or given else "",
         "query": urlencode({**given, "agent": agent}),
         "first_page": not trail,
         "here": _link(given | more, trail, rows[0].cycle if rows and not trail else None),
@@ -114,8 +119,9 @@ async def _news(world: DashboardContext, agent: str, filters: CycleFilter, newes
 def look(reader: ExperienceReader, agent: str, filters: CycleFilter, before: int | None) -> CyclePage:
     """The page, and the tools that there were."""
     place = reader.position()
-    tools = sorted({tally.tool for tally in reader.charts.tallies(agent, TOOLS_OF) if tally.tool})
-    return CyclePage(place, reader.cycles.find(agent, filters, ROWS + 1, before), tools)
+    tallies = [tally for tally in reader.charts.tallies(agent, TOOLS_OF) if tally.tool]
+    tools, skills = sorted({tally.tool or "" for tally in tallies}), sorted({tally.skill for tally in tallies})
+    return CyclePage(place, reader.cycles.find(agent, filters, ROWS + 1, before), tools, skills)
 
 
 def filters_of(query: Mapping[str, str]) -> tuple[CycleFilter, dict[str, str], list[str]]:

@@ -7,14 +7,22 @@ const wrong = document.getElementById("wrong");
 const now = document.querySelector("[data-after]");
 
 async function act(button) {
-  const { do: what, id } = button.dataset;
-  if (what === "drop" && !confirm("Give this letter up? It stays on the stream as a fact and is listed no more.")) return;
+  const { do: what } = button.dataset, ids = JSON.parse(button.dataset.ids), many = ids.length > 1;
+  if (what === "drop" && !confirm(`Give ${many ? `these ${ids.length} letters` : "this letter"} up? ${many ? "They stay on the stream as facts and are" : "It stays on the stream as a fact and is"} listed no more.`)) return;
   button.disabled = true;
   wrong.textContent = "";
-  const answer = await fetch(`${document.body.dataset.prefix}/api/v1/dlq/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
-  if (!answer) wrong.textContent = "The dashboard does not answer; nothing was done.";
-  else if (!answer.ok) wrong.textContent = await sentence(answer);
-  else say(`Letter ${id.slice(0, 8)} ${what === "drop" ? "is given up, and listed no more" : "is handed to its consumer once more"}.`);
+  let done = 0;
+  for (const id of ids) {
+    const answer = await fetch(`${document.body.dataset.prefix}/api/v1/dlq/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
+    if (answer?.ok) {
+      done += 1;
+      continue;
+    }
+    const why = answer ? await sentence(answer) : "The dashboard does not answer; nothing was done.";
+    wrong.textContent = many ? `${done} of ${ids.length} done, then: ${why}` : why;
+    break;
+  }
+  if (done === ids.length) say(`${many ? `${done} letters are` : `Letter ${ids[0].slice(0, 8)} is`} ${what === "drop" ? "given up, and listed no more" : "handed to the consumer once more"}.`);
   button.disabled = false;
   redraw("now");
 }

@@ -1,6 +1,6 @@
 // Lines over cycles or time: uPlot with the page's colours, a legend with buttons, keys, and cursors that go together.
 import uPlot from "./vendor/uPlot.esm.min.js";
-import { signed } from "./words.js";
+import { make, signed } from "./words.js";
 
 const probe = document.body.appendChild(document.createElement("span"));
 probe.hidden = true;
@@ -119,19 +119,40 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     said.textContent = `${name}: ${series.map((one, place) => `${one.label} ${write(made.data[place + 1][next])}`).join(", ")}`;
   };
 
+  const table = behind(figure, () => [[time ? "time" : unit, ...series.map((one) => one.label)],
+    made.data[0].map((x, place) => [time ? new Date(1000 * x).toLocaleString("en-GB") : `${x}`, ...series.map((_, at) => write(made.data[at + 1][place]))])]);
+
   return {
     set(data, marks = []) {
       marked = marks;
       figure.toggleAttribute("data-empty", data[0].length === 0);
       made.setData(data);
+      table.draw();
     },
     remove() {
+      table.remove();
       shown.delete(made);
       sized.disconnect();
       made.destroy();
       said.remove();
     },
   };
+}
+
+const ROWS = 25; // newest values that stand in the table behind a chart
+
+/** The values of a chart as a table, made once it is unfolded: for whom lines say nothing. */
+function behind(figure, rows) {
+  const fold = figure.appendChild(make("details", { class: "as-table" }, make("summary", {}, "As a table")));
+  const draw = () => {
+    if (!fold.open) return;
+    const [head, body] = rows();
+    const table = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((one) => make("th", { class: "num", scope: "col" }, one)))),
+      make("tbody", {}, ...body.slice(-ROWS).reverse().map(([x, ...values]) => make("tr", {}, make("th", { class: "num", scope: "row" }, x), ...values.map((one) => make("td", { class: "num" }, one))))));
+    fold.replaceChildren(fold.firstElementChild, make("div", { class: "wide tall-box", tabindex: "0", role: "region", "aria-label": "Values of the chart" }, table));
+  };
+  fold.addEventListener("toggle", draw);
+  return { draw, remove: () => fold.remove() };
 }
 
 /** A line at each mark, with its label at the top: the labels of marks close together stand one below the other. */

@@ -23,10 +23,11 @@ let source = null;
 let lost = false;
 let query = "";
 
-/** Begin behind place `seq` of the stream, which the page was drawn from; of one agent, or of all. */
-export function follow(seq, agent = null) {
+/** Begin behind place `seq` of the stream, which the page was drawn from; of one agent, or of all; brief: facts are
+ * their kind and cycle alone, alarms and messages are whole. */
+export function follow(seq, agent = null, brief = false) {
   after = seq;
-  query = agent ? `&agent=${encodeURIComponent(agent)}` : "";
+  query = (agent ? `&agent=${encodeURIComponent(agent)}` : "") + (brief ? "&brief=1" : "");
   open();
   let hiding = null;
   document.addEventListener("visibilitychange", () => {

@@ -1,9 +1,10 @@
 // How it stands with the connection and with the agent, in the side bar of every page; and the banner where nothing
 // new comes.
 import { on, tell } from "./live.js";
-import { clock } from "./words.js";
+import { clock, make } from "./words.js";
 
 const AWAY_MS = 1500; // a connection that is back sooner is not worth a word
+const GONE_MS = 6000; // a dashboard that is away for longer is not on its way back: its run has ended, most likely
 const ASK_MS = 3000; // somebody may pause the agent elsewhere: no fact says so
 const RENEW_MS = 1000; // while the agent waits for its mind: how far the reply has come
 const { agent, prefix } = document.body.dataset;
@@ -21,17 +22,33 @@ let met = stream.live; // whether anything came live on this page
 
 const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", ended: "ended", approval: "waits for an approval", silent: "live; the agent does not answer", budget: "paused by its budget" };
 
+const isGone = () => !stream.live && stream.state === "connecting…" && since !== null && Date.now() - since >= GONE_MS;
+
 function words() {
+  if (isGone()) return "not running";
   if (!stream.live) return stream.state;
   if (asks && (state === "running" || state === "mind")) return `waits for its mind: ${asks}`;
   if (state === null || state === "running") return "live";
   return [WORDS[state] ?? "waiting", why].filter(Boolean).join(": ");
 }
 
+/** An alarm that begins is announced once, however often its part is drawn again. */
+const announced = new Set();
+on("alarm.raised", ({ alarm, component, active, name, what }) => {
+  const key = `${alarm} ${component ?? ""}`;
+  if (active && !announced.has(key)) document.getElementById("announced").textContent = `${name}: ${what}`;
+  if (active) announced.add(key);
+  else announced.delete(key);
+});
+
 function show() {
   said.textContent = words();
   dot.dataset.state = !stream.live ? "away" : state === null || state === "running" ? "live" : "paused";
   if (banner.hidden) return;
+  if (isGone()) {
+    banner.replaceChildren(`The dashboard has not answered since ${clock(since.toISOString())}: the run has ended, most likely. `, make("code", {}, "conch run"), " starts it again, ", make("code", {}, "conch ui"), " shows what there is without one; this page goes on by itself.");
+    return;
+  }
   const begin = met ? `Since ${clock(since.toISOString())} nothing new comes` : "Nothing new comes just now";
   banner.textContent = `${begin}: ${stream.state.replace(/[.…]?$/, ".")} What stands here is from the history${met ? " up to then" : ""}; the page goes on by itself.`;
 }
@@ -53,7 +70,7 @@ on("state", (now) => {
     ask();
   } else if (since === null) { // each further try finds the same loss
     since = new Date();
-    away = setTimeout(() => { reach(false); show(); }, AWAY_MS);
+    away = setTimeout(() => { reach(false); show(); away = setTimeout(show, GONE_MS - AWAY_MS + 50); }, AWAY_MS);
   }
   show();
 });

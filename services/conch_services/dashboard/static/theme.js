@@ -2,4 +2,5 @@
 {
   const chosen = localStorage.getItem("conch-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  document.documentElement.dataset.scripted = ""; // the menu of a narrow screen opens by a press
 }

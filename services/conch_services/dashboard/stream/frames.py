@@ -76,6 +76,14 @@ def frame(event: Event, seq: int) -> bytes | None:
     return b"id: %d\ndata: %s\n\n" % (seq, _encode(said))
 
 
+def brief(event: Event, seq: int) -> bytes | None:
+    """The event as a page hears it whose parts the server draws: its kind and its cycle alone. What is said aloud or
+    put into a list (alarms, messages) is whole; None: no page shows it."""
+    if isinstance(event, AlarmRaised | MessageReceived | MessageSent) or told(event) is None:
+        return frame(event, seq)
+    return b"id: %d\ndata: %s\n\n" % (seq, _encode({"kind": event.TYPE, "seq": seq, "cycle": event.cycle}))
+
+
 def told(event: Event) -> JsonObject | None:
     """The values of an event that pages get beside its envelope; None: none."""
     tell = _TOLD.get(type(event))

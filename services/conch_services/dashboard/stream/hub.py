@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from conch.bus import ReceivedEvent, SharedSubscription, decoded
 from conch_schemas import ContractViolationError, Event, subject_filter
-from conch_services.dashboard.stream.frames import SHOWN, frame
+from conch_services.dashboard.stream.frames import SHOWN, brief, frame
 
 LIVE = "live"
 """The value of `state` while events come."""
@@ -53,21 +53,22 @@ class PageUpdate:
 class _Shown:
     """An event for pages: as it came, and from the first page on its frame."""
 
-    __slots__ = ("_arrived", "_frame", "agent", "data", "seq", "size", "subject")
+    __slots__ = ("_arrived", "_brief", "_frame", "agent", "data", "seq", "size", "subject")
 
     def __init__(self, arrived: ReceivedEvent) -> None:
         self.seq, self.agent, self.size = arrived.seq, arrived.agent, len(arrived.data)
         self.subject, self.data = arrived.subject, arrived.data
         self._arrived: ReceivedEvent | None = arrived
-        self._frame = b""
+        self._frame = self._brief = b""
 
-    def frame(self) -> bytes:
+    def frame(self, is_brief: bool) -> bytes:
         """Its frame; empty for what is no event: its consumers write the dead letters."""
         if self._arrived is not None:
             with contextlib.suppress(ContractViolationError):
                 self._frame = frame(self._arrived.event, self.seq) or b""
+                self._brief = brief(self._arrived.event, self.seq) or b""
             self._arrived = None
-        return self._frame
+        return self._brief if is_brief else self._frame
 
 
 class LiveHub:
@@ -92,7 +93,7 @@ class LiveHub:
         """Set when frames came for which pages have not been woken."""
         self._tick = asyncio.Event()
         """Set, and replaced by a new one, when pages are woken."""
-        self._made: dict[tuple[int, str | None], PageUpdate] = {}
+        self._made: dict[tuple[int, str | None, bool], PageUpdate] = {}
         """Updates of this tick by position: most pages are at the same one."""
         self.closed = False
         self.pages = 0
@@ -182,20 +183,21 @@ class LiveHub:
                     found.append(decoded(shown.subject, shown.data))
         return found[::-1]
 
-    async def news(self, after: int, agent: str | None = None) -> AsyncIterator[PageUpdate]:
+    async def news(self, after: int, agent: str | None = None, *, is_brief: bool = False) -> AsyncIterator[PageUpdate]:
         """Updates behind the sequence `after`, of one agent or of all, as they come; until the hub is closed.
+        `is_brief`: with frames of few bytes.
 
         Each frame once, in the order of the stream. Something comes also when only `state` has changed.
         """
         self._readers += 1
         try:
-            async with contextlib.aclosing(self._updates(after, agent)) as updates:
+            async with contextlib.aclosing(self._updates(after, agent, is_brief)) as updates:
                 async for update in updates:
                     yield update
         finally:
             self._readers -= 1
 
-    async def _updates(self, after: int, agent: str | None) -> AsyncGenerator[PageUpdate]:
+    async def _updates(self, after: int, agent: str | None, is_brief: bool) -> AsyncGenerator[PageUpdate]:
         state, epoch = None, self._epoch
         while not self.closed:
             tick = self._tick
@@ -204,11 +206,11 @@ class LiveHub:
                 yield PageUpdate(after, anew=True)
             epoch = self._epoch
             if after < self._floor:
-                fresh = await self._read_back(after, agent)
+                fresh = await self._read_back(after, agent, is_brief)
             else:
-                key = (after, agent)
+                key = (after, agent, is_brief)
                 if (known := self._made.get(key)) is None:
-                    known = self._made[key] = self._fresh(after, agent)
+                    known = self._made[key] = self._fresh(after, agent, is_brief)
                 fresh = known
             after = fresh.after
             if fresh.frames or fresh.missed or self.state != state:
@@ -217,7 +219,7 @@ class LiveHub:
             elif after >= self._floor:
                 await tick.wait()
 
-    def _fresh(self, after: int, agent: str | None) -> PageUpdate:
+    def _fresh(self, after: int, agent: str | None, is_brief: bool) -> PageUpdate:
         """The update for a page whose position is in the ring."""
         found: list[bytes] = []
         missed = 0
@@ -228,11 +230,11 @@ class LiveHub:
                 continue
             if len(found) == MOST_AT_ONCE:
                 missed += 1
-            elif made := shown.frame():
+            elif made := shown.frame(is_brief):
                 found.append(made)
         return PageUpdate(self.last, b"".join(reversed(found)), missed)
 
-    async def _read_back(self, after: int, agent: str | None) -> PageUpdate:
+    async def _read_back(self, after: int, agent: str | None, is_brief: bool) -> PageUpdate:
         """Frames that the ring no longer has, from the stream: the newest MOST_READ events up to where the ring
         begins."""
         floor, shared_events = self._floor, self._shared_events
@@ -244,6 +246,7 @@ class LiveHub:
             if delivery.seq > floor:
                 break
             with contextlib.suppress(ContractViolationError):
-                if (made := frame(decoded(delivery.subject, delivery.data), delivery.seq)) is not None:
+                event = decoded(delivery.subject, delivery.data)
+                if (made := (brief if is_brief else frame)(event, delivery.seq)) is not None:
                     found.append(made)
         return PageUpdate(floor, b"".join(found[-MOST_AT_ONCE:]), missed=max(0, len(found) - MOST_AT_ONCE))

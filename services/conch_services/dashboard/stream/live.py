@@ -26,8 +26,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class LiveStream:
-    """`GET /live?after=SEQ&agent=NAME`: every frame behind that sequence, then new ones as they come. The header
-    Last-Event-ID, which a browser sends when it reconnects, replaces `after`.
+    """`GET /live?after=SEQ&agent=NAME&brief=1`: every frame behind that sequence, then new ones as they come. The
+    header Last-Event-ID, which a browser sends when it reconnects, replaces `after`.
+
+    With `brief` most frames have their kind and cycle alone: for a page whose parts the server draws.
 
     Beside frames there are the messages `bus` ({"state": …}), `missed` ({"count": …}: frames were left out, ask the
     history) and `anew` (the stream is another one: draw the page again).
@@ -42,15 +44,16 @@ class LiveStream:
             return problem(503, TOO_MANY_PAGES, {"Retry-After": AGAIN_SECONDS})
         after = _place(request.headers.get("last-event-id")) or _place(request.query_params.get("after"))
         agent = request.query_params.get("agent") or None
-        messages = self._messages(self._hub.last if after is None else after, agent)
+        is_brief = request.query_params.get("brief") == "1"
+        messages = self._messages(self._hub.last if after is None else after, agent, is_brief)
         return EventSourceResponse(messages, ping=PING_SECONDS, send_timeout=STUCK_SECONDS)
 
-    async def _messages(self, after: int, agent: str | None) -> AsyncIterator[bytes]:
+    async def _messages(self, after: int, agent: str | None, is_brief: bool) -> AsyncIterator[bytes]:
         self._hub.pages += 1
         try:
             state = self._hub.state
             yield b"retry: %d\n\n" % AGAIN_MS + _message("bus", {"state": state})
-            async for news in self._hub.news(after, agent):
+            async for news in self._hub.news(after, agent, is_brief=is_brief):
                 said = b""
                 if self._hub.state != state:
                     state = self._hub.state

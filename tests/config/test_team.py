@@ -1,0 +1,38 @@
+"""Teams in the configuration: what is refused, and what the default roles keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from conch.config import TeamSettings
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"roles": {"planner": None}}, "a team has a planner, which a star goes through"),
+        ({"roles": {"coder": None, "runner": None, "critic": None}}, "a team has two roles at least"),
+        ({"topology": "ring"}, "'star', 'chain' or 'flat'"),
+        ({"goal": {"id": "a", "statement": "b", "check": {"kind": "file", "path": "c"}}}, "measured by a test suite"),
+        ({"roles": {"coder": {"mind": {"kind": "reflex"}}}}, "shared by all roles, set it as mind"),
+        ({"roles": {"tester": {}}}, "Field required"),
+        ({"roles": {"two words": {"prompt": "x"}}}, "should match pattern"),
+    ],
+)
+def test_a_team_that_cannot_work_is_refused(given: dict[str, Any], why: str) -> None:
+    """Each in one sentence."""
+    with pytest.raises(ValidationError, match=why):
+        TeamSettings.model_validate(given)
+
+
+def test_a_default_role_that_is_named_keeps_its_prompt_and_its_place() -> None:
+    """What is said of the coder changes the coder alone; a role of one's own comes last."""
+    plain = TeamSettings()
+    changed = TeamSettings.model_validate({"roles": {"coder": {"tools": ["shell"]}, "tester": {"prompt": "Test."}}})
+
+    assert [*changed.roles] == [*plain.roles, "tester"] == ["planner", "coder", "runner", "critic", "tester"]
+    assert changed.roles["coder"].prompt == plain.roles["coder"].prompt
+    assert changed.roles["coder"].tools == ("shell",)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Any
 
 from conch.bus import Access, Bus, SharedSubscription, StreamSubscription, access_to, shared_subscription
 from conch.bus.jetstream import JetStreamBus
@@ -23,7 +21,7 @@ from conch.tasks import background
 from conch.text import safe_text
 from conch.training import LineageState
 from conch.views import read_lineage, waiting_words
-from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
+from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, JsonObject, Mark, control_subject
 
 Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
 """A cycle, its marks, and its act where that is known."""
@@ -248,7 +246,7 @@ class PictureSource:
             return experience, marks, store.cycles.act(agent, number)
 
 
-def _why(row: Mapping[str, Any]) -> str:
+def _why(row: JsonObject) -> str:
     """Why an agent is in its state; where a question to its mind is open for long, what it waits for."""
     asks = row.get("asks")
     if not isinstance(asks, dict):

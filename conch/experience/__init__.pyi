@@ -8,6 +8,7 @@ from .models import ComponentStats as ComponentStats
 from .models import CostSummary as CostSummary
 from .models import CycleCounts as CycleCounts
 from .models import CycleFilter as CycleFilter
+from .models import DecidedAct as DecidedAct
 from .models import DecisionState as DecisionState
 from .models import ExperiencePoint as ExperiencePoint
 from .models import ExperienceSummary as ExperienceSummary

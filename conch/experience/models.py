@@ -128,6 +128,18 @@ class SkillBucket(NamedTuple):
     """Sum of the totals."""
 
 
+class DecidedAct(NamedTuple):
+    """An act with what decided it, and in which state."""
+
+    cycle: int
+    policy: str | None
+    """Digest; None: not known."""
+    adapter: str | None
+    """Digest; None: the model alone."""
+    state: str | None
+    """As `Decoding.state_key`."""
+
+
 class CycleCounts(NamedTuple):
     """How many of the last cycles were alike in these."""
 

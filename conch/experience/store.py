@@ -28,6 +28,7 @@ from conch.experience.models import (
     CostSummary,
     CycleCounts,
     CycleFilter,
+    DecidedAct,
     ExperiencePoint,
     ExperienceSummary,
     GoalMove,
@@ -176,9 +177,10 @@ class ChartReader(Protocol):
         """
         ...
 
-    def totals(self, agent: str, since: int) -> Iterator[Sequence[tuple[int, float]]]:
+    def totals(self, agent: str, since: int, before: int | None = None) -> Iterator[Sequence[tuple[int, float]]]:
         """(cycle, total) of every experience of an agent from cycle `since` on, oldest first, in pages of at most
-        50,000 cycles: a million in about a second, each page of one moment."""
+        50,000 cycles: a million in about a second, each page of one moment. `before`: a cycle's number, up to which it
+        goes, that one left out."""
         ...
 
     def is_changed(self, agent: str, before: int, since: int) -> bool:
@@ -208,6 +210,11 @@ class ChartReader(Protocol):
 
     def adapters(self, agent: str, limit: int) -> list[AdapterAct]:
         """The last `limit` experiences with the adapter that decided, oldest first."""
+        ...
+
+    def decided(self, agent: str, limit: int, before: int | None = None) -> list[DecidedAct]:
+        """The last `limit` experiences with policy, adapter and state, oldest first; 10 µs each. `before`: as in
+        `points`."""
         ...
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:

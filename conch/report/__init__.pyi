@@ -7,3 +7,4 @@ from .run import run_figures as run_figures
 from .seal import ReportChecked as ReportChecked
 from .seal import check as check
 from .seal import sealed as sealed
+from .trained import training_figures as training_figures

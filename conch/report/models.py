@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch.views import View, WholeCycle
+from conch.views import LineageShown, View, WholeCycle
 from conch_schemas import Mark
 
 
@@ -38,6 +38,59 @@ class ReportedCycle(View):
     action: str
     outcome: str
     total: float
+
+
+class ReportedAdapter(View):
+    """Acts under one adapter, or under the base alone."""
+
+    adapter: str | None
+    """Digest; None: the base alone."""
+    cycles: int
+    mean: float
+    """Mean total of these acts."""
+    free: int
+    """Replies that were decoded without a constraint."""
+    valid: int
+    """Those of them that were valid actions."""
+    succeeded: int
+    """Acts whose outcome is success."""
+
+
+class ReportedCost(View):
+    """What one round of training took; None where it made no adapter."""
+
+    generation: int
+    method: str
+    rows: int
+    tokens: int | None
+    """Of the rows, once."""
+    minutes: float | None
+    peak_mib: float | None
+    phase: str
+
+
+class ReportedTraining(View):
+    """What training has made of an agent."""
+
+    lineage: LineageShown
+    """With the round whole whose adapter acts, else the newest."""
+    adapters: tuple[ReportedAdapter, ...]
+    """In the order of their first acts."""
+    costs: tuple[ReportedCost, ...]
+    """Of each round, oldest first."""
+
+    @property
+    def names(self) -> dict[str | None, str]:
+        """Of the base and of each adapter, for people."""
+        made = {one.adapter: one.generation for one in self.lineage.generations if one.generation is not None}
+        return {
+            one.adapter: "base"
+            if one.adapter is None
+            else f"generation {made[one.adapter]}"
+            if one.adapter in made
+            else one.adapter[:12]
+            for one in self.adapters
+        }
 
 
 class ReportedRun(View):
@@ -77,6 +130,8 @@ class ReportedRun(View):
     """What their verification found, in a sentence."""
     last_marks: tuple[Mark, ...]
     """The last marks of the chain, oldest first."""
+    training: ReportedTraining | None = None
+    """None: nothing was trained."""
 
 
 class Report(View):

@@ -12,6 +12,7 @@ from conch.views import action_words, check_words, signed, step_words
 
 if TYPE_CHECKING:
     from conch.report.models import Report
+    from conch.views import LearningCurve
 
 WIDTH, HEIGHT = 600.0, 90.0
 """Of the curve, in the units of its drawing."""
@@ -38,7 +39,7 @@ def rendered(report: Report) -> str:
         "step": step_words,
     }
     return templates.get_template("report.html").render(
-        report=report, data=embedded(report), line=line, width=WIDTH, height=HEIGHT
+        report=report, data=embedded(report), line=line, lines=lines, zero_of=zero_of, width=WIDTH, height=HEIGHT
     )
 
 
@@ -46,6 +47,40 @@ def said(text: str, most: int = MOST_SHOWN) -> str:
     """A text for people: control characters made visible, cut with a word on what is left out."""
     shown = safe_text(text[:most])
     return shown if len(text) <= most else f"{shown}… ({len(text) - most:,} more characters)"
+
+
+def lines(shown: LearningCurve) -> list[tuple[str, str]]:
+    """(name, the points of its drawing) of each curve, all to one scale. A curve that acts in blocks is one line over
+    its gaps."""
+    last = max(shown.cycles, default=0) or 1
+    scale = HEIGHT / _span(shown)
+    _, top = _ends(shown)
+    return [
+        (
+            name,
+            " ".join(
+                f"{cycle / last * WIDTH:.1f},{(top - value) * scale:.1f}"
+                for cycle, value in zip(shown.cycles, values, strict=True)
+                if value is not None
+            ),
+        )
+        for name, values in shown.curves.items()
+    ]
+
+
+def zero_of(shown: LearningCurve) -> float:
+    """The height of 0 in `lines`."""
+    return _ends(shown)[1] * HEIGHT / _span(shown)
+
+
+def _ends(shown: LearningCurve) -> tuple[float, float]:
+    known = [value for values in shown.curves.values() for value in values if value is not None]
+    return min(0.0, *known), max(0.0, *known)
+
+
+def _span(shown: LearningCurve) -> float:
+    low, high = _ends(shown)
+    return max(high - low, 1e-9)
 
 
 def line(curve: Sequence[float]) -> tuple[str, float]:

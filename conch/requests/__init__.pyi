@@ -44,3 +44,8 @@ from .training import TrainerVerb as TrainerVerb
 from .training import ask_trainer as ask_trainer
 from .training import trainer_subject as trainer_subject
 from .walks import Walks as Walks
+from .weights import BEARING as BEARING
+from .weights import changed_weights as changed_weights
+from .weights import refuse_unpayable as refuse_unpayable
+from .weights import weights_file as weights_file
+from .weights import with_weights as with_weights

@@ -27,6 +27,8 @@ MOST_ROUNDS: Final = 200
 """Rounds that are kept, the newest ones. The store has all of them."""
 MOST_PROGRESS: Final = 500
 """Points of a round's curve that are kept: of more, each second one is dropped."""
+_POINT: Final = ("loss", "eval_loss", "kl", "margin", "grad_norm", "learning_rate", "tokens_per_second", "eta")
+"""Figures of a step."""
 LineagePhase = Literal[
     "collecting", "training", "gating", "shadow", "canary", "active", "refused", "rolled back", "failed"
 ]
@@ -197,9 +199,19 @@ def _with(state: LineageState, round: str, **changes: object) -> LineageState:
 def _curve(known: TrainingRound | None, event: TrainingProgressed) -> tuple[TrainingProgressed, ...]:
     if known is None or known.started.attempt != event.attempt:
         return known.progress if known is not None else ()
-    points = {one.step: one for one in known.progress} | {event.step: event}
+    points = {one.step: one for one in known.progress}
+    points[event.step] = _merged(points.get(event.step), event)
     curve = [points[step] for step in sorted(points)]
     return tuple(curve if len(curve) <= MOST_PROGRESS else [*curve[:-1:2], curve[-1]])
+
+
+def _merged(known: TrainingProgressed | None, event: TrainingProgressed) -> TrainingProgressed:
+    """A step's own report and its evaluation as one point, in whichever order they come."""
+    if known is None or known.id == event.id:
+        return known or event
+    first, second = sorted((known, event), key=lambda one: (one.time, one.id))
+    found = {name: getattr(second, name) for name in _POINT if getattr(second, name) is not None}
+    return first.model_copy(update=found)
 
 
 def _in_a_row(rounds: tuple[TrainingRound, ...], phase: LineagePhase) -> int:

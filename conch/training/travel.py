@@ -35,6 +35,10 @@ log = get_logger(__name__)
 
 MOST_WEIGHTS: Final = 2 * 1024**3
 """Bytes of weights. LoRA of rank 64 on all linear layers of a 70 B model has 1.6 GB."""
+MOST_FETCHED: Final = 8
+"""Adapters of a lineage that stay where they were fetched: more than a pointer names. An older one is fetched again."""
+FETCHED: Final = ".fetched"
+"""Name of an empty file beside an adapter's: it came by the bus."""
 _FILES: Final = {
     "weights": (WEIGHTS, MOST_WEIGHTS),
     "config": (CONFIG, MOST_CONFIG),
@@ -86,6 +90,8 @@ async def fetch_adapter(bus: Bus, shelf: AdapterShelf, digest: str, agentuid: st
         shelf.put(work, identity)
         for engine, lines in _probes(work / PROBE).items():
             shelf.record_probe(digest, engine, lines)
+        (shelf.folder / digest / FETCHED).touch()
+        _make_room(shelf, agentuid)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     log.info("adapter.fetched", adapter=digest[:12])
@@ -97,6 +103,13 @@ async def drop_adapters(bus: Bus, agentuid: str, keep: Collection[str]) -> None:
         owner, _, rest = name.partition("/")
         if owner == agentuid and rest.partition("/")[0] not in keep:
             await bus.drop_object(name)
+
+
+def _make_room(shelf: AdapterShelf, agentuid: str) -> None:
+    """Remove the oldest adapters of a lineage that came by the bus; what was trained here is the trainer's."""
+    marks = [mark for mark in shelf.folder.glob(f"*/{FETCHED}") if read_identity(mark.parent).agentuid == agentuid]
+    for mark in sorted(marks, key=lambda one: one.stat().st_mtime_ns)[:-MOST_FETCHED]:
+        shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 def _object(agentuid: str, digest: str, part: str) -> str:

@@ -81,6 +81,7 @@ from .key_figures import CohortFigure as CohortFigure
 from .key_figures import RewardSlope as RewardSlope
 from .key_figures import cohort_figures as cohort_figures
 from .key_figures import slope as slope
+from .learning_curve import LearningCurve as LearningCurve
 from .line import ACTION_WIDTH as ACTION_WIDTH
 from .line import action_words as action_words
 from .line import cycle_columns as cycle_columns
@@ -226,9 +227,12 @@ from .values import ValuesWritten as ValuesWritten
 from .verdict import ENDS as ENDS
 from .verdict import LEAST_LIFE as LEAST_LIFE
 from .verdict import Baseline as Baseline
+from .verdict import Interval as Interval
 from .verdict import LifeStretch as LifeStretch
 from .verdict import LifeVerdict as LifeVerdict
+from .verdict import difference_interval as difference_interval
 from .verdict import life_verdict as life_verdict
+from .verdict import mean_interval as mean_interval
 from .verification import ActsDue as ActsDue
 from .verification import Signed as Signed
 from .verification import Verified as Verified

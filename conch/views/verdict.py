@@ -130,7 +130,7 @@ def life_verdict(
             "early", f"Too early to say: {acts} of {LEAST_LIFE} cycles.", goals, None, None, None, None, None
         )
     batches = _batches(stretches)
-    change = _change(first, last)
+    change = difference_interval(first, last)
     start, end = float(np.mean(first)), float(np.mean(last))
     late = batches[-max(FEWEST_BATCHES, len(batches) // 3) :]
     recent = _slope(late)
@@ -187,22 +187,35 @@ def _batches(stretches: Sequence[LifeStretch]) -> list[LifeStretch]:
     return made
 
 
-def _change(first: Sequence[float], last: Sequence[float]) -> Interval:
-    """Mean of the last minus mean of the first totals, its error by a moving-block bootstrap (Künsch, 1989)."""
+def difference_interval(first: Sequence[float], last: Sequence[float]) -> Interval:
+    """Mean of the last minus mean of the first values, each in the order of cycles, its error by a moving-block
+    bootstrap (Künsch, 1989). Without two values on a side the error is infinite."""
     random = np.random.default_rng(0)
     ends: list[Floats] = [np.asarray(first, np.float64), np.asarray(last, np.float64)]
-    means = [_drawn(one, random) for one in ends]
-    # Blocks of l out of n totals lie too close together: by √((n − l) ÷ n) (Lahiri, 2003).
-    near = math.sqrt(1.0 - BLOCK / ENDS)
-    return Interval(float(ends[1].mean() - ends[0].mean()), float(np.std(means[1] - means[0])) / near)
+    if min(len(first), len(last)) < 2:
+        value = float(ends[1].mean() - ends[0].mean()) if len(first) and len(last) else 0.0
+        return Interval(value, math.inf)
+    away = [_drawn(one, random) for one in ends]
+    return Interval(float(ends[1].mean() - ends[0].mean()), float(np.std(away[1] - away[0])))
 
 
-def _drawn(totals: Floats, random: np.random.Generator) -> Floats:
-    """The means of DRAWS series, each of random blocks of these totals."""
-    blocks = np.lib.stride_tricks.sliding_window_view(totals, BLOCK).mean(axis=1)
-    chosen = random.integers(0, len(blocks), size=(DRAWS, max(1, len(totals) // BLOCK)))
+def mean_interval(values: Sequence[float]) -> Interval:
+    """The mean of values in the order of cycles, its error by the same bootstrap."""
+    found = np.asarray(values, np.float64)
+    if len(found) < 2:
+        return Interval(float(found.mean()) if len(found) else 0.0, math.inf)
+    return Interval(float(found.mean()), float(np.std(_drawn(found, np.random.default_rng(0)))))
+
+
+def _drawn(values: Floats, random: np.random.Generator) -> Floats:
+    """How far the means of DRAWS series, each of random blocks of these values, are from their own mean."""
+    block = min(BLOCK, max(1, len(values) // 5))
+    blocks = np.lib.stride_tricks.sliding_window_view(values, block).mean(axis=1)
+    chosen = random.integers(0, len(blocks), size=(DRAWS, max(1, len(values) // block)))
     means: Floats = blocks[chosen].mean(axis=1)
-    return means
+    # Blocks of l out of n values lie too close together: by √((n − l) ÷ n) (Lahiri, 2003).
+    away: Floats = (means - blocks.mean()) / math.sqrt(1.0 - block / len(values))
+    return away
 
 
 def _slope(batches: Sequence[LifeStretch]) -> Interval:

@@ -20,7 +20,8 @@ from conch.home import Home
 from conch.report import check
 from conch.report.run import curve, run_figures
 from conch.witness import without_words
-from conch_schemas import PersonForgotten
+from conch_schemas import Action, Decoding, PersonForgotten
+from tests.training.lives import LineageLife, digest_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept, Life
@@ -167,6 +168,30 @@ def test_a_run_is_written_with_its_figures(
     assert found.chain == "each of the 6 marks follows from the one before"
     assert [one.cycle for one in found.best] == [2, 1, 0]
     assert [part.mean for part in found.components if part.component == "execution"] == [pytest.approx(0.2)]
+
+
+def test_what_was_learnt_is_told(filled: Life, common: CommonOptions, kept: Kept, tmp_path: Path) -> None:
+    """With rounds of training a run's page has the moves on the curve, each adapter's acts with the valid ones of its
+    free replies, and what each round cost."""
+    decoding = Decoding(engine="llama.cpp", model="m", constraint="free", adapter=digest_of("adapter 1"))
+    acts = [filled.act(cycle, decoding=decoding) for cycle in (3, 4)]
+    invalid = filled.act(5, decoding=decoding, action=Action(kind="INVALID", valid=False))
+    kept(*LineageLife().whole())
+    kept(*(fact for act in (*acts, invalid) for fact in (act, *filled.scores(act))))
+
+    report.run(out=tmp_path / "run.html", common=common)
+
+    page = tmp_path / "run.html"
+    [told] = check(page).report.runs
+    assert told.training is not None
+    base, adapted = told.training.adapters
+    assert (base.adapter, base.cycles, base.free) == (None, 3, 0)
+    assert (adapted.adapter, adapted.cycles, adapted.free, adapted.valid) == (digest_of("adapter 1"), 3, 3, 2)
+    assert [cost.phase for cost in told.training.costs] == ["active", "refused", "failed", "rolled back", "refused"]
+    assert [move.kind for move in told.training.lineage.moves] == ["rolled back", "promoted", "promoted"]
+    text = page.read_text()
+    assert "2 of 3 (67 %)" in text
+    assert text.count('<polyline class="curve') == 2
 
 
 def test_only_the_last_cycles_are_counted(filled: Life) -> None:

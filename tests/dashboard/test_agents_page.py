@@ -79,6 +79,19 @@ async def test_agents_are_found_by_name_and_shown_in_pages(
     assert "search=ech" in tab.url
 
 
+async def test_chosen_agents_are_compared(dashboard: Dashboard, tab: Page) -> None:
+    """A press leads to the page Compare with the whole life of each."""
+    other = Life("zoe")
+    await dashboard.live([other.weights(), *other.cycle()])
+    await tab.goto("./agents")
+    for name in ("echo", "zoe"):
+        await tab.get_by_label(f"Compare {name}").check()
+    await tab.get_by_role("button", name="Compare those chosen").click()
+
+    await tab.wait_for_url("**/compare?of=echo%2Frange%3Alife&of=zoe%2Frange%3Alife")
+    await expect(tab.locator("h1")).to_contain_text("Compare")
+
+
 async def test_an_action_names_its_agent(dashboard: Dashboard, tab: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """A press on Pause in a row asks that agent, and what came of it names it."""
     asked: list[str] = []

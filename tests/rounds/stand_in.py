@@ -56,6 +56,7 @@ def main() -> None:
     loss = "NaN" if how == "nan" else 0.5
     step = {"kind": "progressed", "stage": job["method"], "step": 1, "steps": 2, "loss": 0.7, "seconds_left": 1.0}
     said(**step)
+    said(**step | {"loss": None, "eval_loss": 0.6, "kl": 0.1})
     if how == "hang":
         time.sleep(600)
     if how == "killed":

@@ -45,6 +45,15 @@ async def test_a_child_that_dies_is_tried_once_more(trained: Trained, how: str) 
     assert kinds == [TrainingStarted, TrainingFailed, TrainingStarted, TrainingFinished]
 
 
+async def test_what_an_evaluation_found_is_told(trained: Trained) -> None:
+    """It follows the report of its step at once, and is not held back: the curve's point has both."""
+    await attempts(trained, "good")
+
+    told = [one for one in await trained.events() if isinstance(one, TrainingProgressed) and one.step == 1]
+    assert [(one.loss, one.eval_loss, one.kl) for one in told] == [(0.7, None, None), (None, 0.6, 0.1)]
+    assert len({one.id for one in told}) == 2
+
+
 async def test_a_round_that_dies_twice_has_failed(trained: Trained) -> None:
     """After two attempts that were killed there is no third; the sentence names the signal."""
     kinds = await attempts(trained, "killed")

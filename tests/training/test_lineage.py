@@ -84,6 +84,18 @@ def test_a_second_attempt_begins_its_round_anew() -> None:
     assert len(state.rounds) == 1
 
 
+def test_a_step_and_its_evaluation_are_one_point() -> None:
+    """Whichever is heard first, and heard again: the point has the loss of the one, the held-out loss of the other."""
+    found = {"round": ROUND, "attempt": 1, "steps": 4, "epoch": 1.0, "step": 1, "eval_loss": 0.5, "kl": 2.0}
+    evaluation = said(TrainingProgressed, ROUND, 1, 1, "evaluation", **found)
+
+    for events in ([step(1), evaluation, step(1)], [evaluation, step(1), evaluation]):
+        state = lineage_of([begun(), *events])
+        assert state.round is not None
+        [point] = state.round.progress
+        assert (point.loss, point.eval_loss, point.kl) == (1.0, 0.5, 2.0)
+
+
 @pytest.mark.parametrize(("again", "phase"), [(True, "training"), (False, "failed")])
 def test_a_failure_ends_a_round_unless_it_is_tried_again(again: bool, phase: str) -> None:
     """Failures in a row are counted."""

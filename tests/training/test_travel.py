@@ -100,3 +100,18 @@ async def test_what_a_lineage_does_not_keep_leaves_the_bus(bus: Bus, shelf: Adap
     await drop_adapters(bus, UID, {kept.digest})
 
     assert {name.split("/")[1] for name in await bus.objects()} == {kept.digest, others.digest}
+
+
+async def test_what_was_fetched_long_ago_makes_room(
+    bus: Bus, shelf: AdapterShelf, other: AdapterShelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest that came by the bus stay; what was trained there, and other lineages, are not touched."""
+    monkeypatch.setattr("conch.training.travel.MOST_FETCHED", 2)
+    own = shelve(other, UID, 9).digest
+    foreign = shelve(shelf, "another", 8).digest
+    made = [shelve(shelf, UID, number).digest for number in (1, 2, 3)]
+    for digest in (foreign, *made):
+        await send_adapter(bus, shelf, digest)
+        await fetch_adapter(bus, other, digest, "another" if digest == foreign else UID)
+
+    assert set(other.digests()) == {own, foreign, *made[1:]}

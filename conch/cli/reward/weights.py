@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,25 +12,19 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON
 from conch.cli.people_facts import agent_named, names_in
-from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
-from conch.consumer import asked_weights, expected_parts, report_weights, set_aside_weights, weights_in_force
+from conch.config import Settings
+from conch.consumer import expected_parts, report_weights, set_aside_weights, weights_in_force
 from conch.consumer.plugins import Discovery, discover, reserved, rules_of
-from conch.errors import ConfigError, UsageError
+from conch.errors import UsageError
 from conch.home import Home
-from conch.rewards import absent_weights, weights_version
-from conch.rules import sums_to_one
+from conch.requests import changed_weights, refuse_unpayable, weights_file, with_weights
+from conch.rewards import weights_version
 from conch.run_info import RunInfo
-from conch.text import instead
 from conch.views import Weights, WeightsChanged, WeightSetRow, range_words, role_words
 from conch_schemas import Part, WeightsSet
 
 if TYPE_CHECKING:
     from conch.bus import Bus
-
-BEARING = {"diversity": "boost", "starving": "factor", "repetition": "penalty", "ethical": "gate"}
-"""Component -> what it is to the total, which no weight changes."""
-DIGITS = 9
-"""Decimals of a weight: enough for a sum within 1e-6."""
 
 Given = Annotated[
     list[str] | None,
@@ -68,15 +61,15 @@ async def weights(
         none_yet = any(event is None for _, event in sets)
         _show(common, sets, expected_parts(settings, _found(run, rules, settings)) if none_yet else ())
         return
-    file = None if agent is not None and len(agents_of(home, settings)) > 1 else _file(common, run)
+    file = None if agent is not None and len(agents_of(home, settings)) > 1 else weights_file(home, common.config, run)
     found = _found(run, rules, settings)
     why = "conch reward weights --reset" if reset else f"conch reward weights --set {' '.join(set_ or ())}"
     async with open_bus(home, settings) as bus:
         in_force = (await _sets(bus, list(agents)))[0][1]
         numbers = _numbers(set_ or ())
-        _refuse_unpayable(settings, found, in_force, numbers)
-        wanted = None if reset else changed(settings, found, in_force if run is not None else None, numbers)
-        after = _with(settings, wanted)
+        refuse_unpayable(settings, found, in_force, numbers)
+        wanted = None if reset else changed_weights(settings, found, in_force if run is not None else None, numbers)
+        after = with_weights(settings, wanted)
         parts = expected_parts(after, found)
         if file is not None:
             from conch.config import write_weights
@@ -109,22 +102,6 @@ def _found(run: RunInfo | None, rules: Sequence[Path] | None, settings: Settings
     return Discovery(rules_of(run.rules))
 
 
-def _file(common: CommonOptions, run: RunInfo | None) -> Path:
-    """The file to write. Raises ConfigError where its contents would not be what a run reads."""
-    from conch.config import chosen_file, read_environment
-
-    home = common.where()
-    said = read_environment(os.environ)
-    if (place := said.part(("rewards", "weights")) or said.places.get(("rewards", "weights"))) is not None:
-        raise ConfigError(f"{place} settles the weights, before any file: unset it, or change the weights there")
-    chosen = chosen_file(common.config, home)
-    if chosen is not None and chosen.absolute() != home.config_file:
-        raise ConfigError(f"the settings are those of {chosen}: change rewards.weights there, or do not name that file")
-    if run is not None and run.config not in (None, str(home.config_file)):
-        raise ConfigError(f"the run in progress has its settings from {run.config}: change rewards.weights there")
-    return home.config_file
-
-
 def _numbers(given: Sequence[str]) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for one in given:
@@ -139,89 +116,6 @@ def _numbers(given: Sequence[str]) -> dict[str, float]:
             raise UsageError(f"--set names {name} twice")
         numbers[name] = weight
     return numbers
-
-
-def changed(
-    settings: Settings, found: Discovery, in_force: WeightsSet | None, given: Mapping[str, float]
-) -> dict[str, float]:
-    """The table with what is given; the others keep the weight in force, or that the next run would give them.
-
-    A part that is new to a table of one's own has the weight 0 there. A weight whose rule is not there stays in the
-    table, and the others have their share beside it. Given is only that such weights become 0: the others grow to the
-    sum 1 in proportion. Raises UsageError where they do not sum to 1.
-    """
-    asked = asked_weights(settings, found)
-    absent = absent_weights(settings.rewards.weights, asked)
-    base = dict.fromkeys((*BUILTIN_WEIGHTS, *asked), 0.0) | _before(settings, found, in_force)
-    if in_force is not None:
-        share = 1 - math.fsum(absent.values())
-        base = {name: weight * share for name, weight in base.items() if name not in absent} | absent
-    whole = {**base, **given}
-    if given and not any(given.values()) and not set(given) & {*BUILTIN_COMPONENTS, *asked}:
-        whole = {name: weight / (math.fsum(whole.values()) or 1.0) for name, weight in whole.items()}
-    wanted = {name: round(weight, DIGITS) for name, weight in whole.items()}
-    if not sums_to_one(wanted):
-        raise UsageError(_wrong_sum(wanted))
-    return {name: weight for name, weight in wanted.items() if weight or name not in WATCHED_COMPONENTS}
-
-
-def _refuse_unpayable(
-    settings: Settings, found: Discovery, in_force: WeightsSet | None, given: Mapping[str, float]
-) -> None:
-    """Raises UsageError for a name that can be given no weight: why, and what can.
-
-    A component whose rule is not there can be given the weight 0, where it had one.
-    """
-    known = {*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, *asked_weights(settings, found)}
-    had = {*(settings.rewards.weights or ()), *(part.component for part in (in_force.parts if in_force else ()))}
-    for name in sorted(set(given) - known):
-        if name == "ethical" and not settings.constitution.gate:
-            raise UsageError(f"--set {name}: with constitution.gate off it is watched, it takes no weight")
-        if name in BEARING:
-            raise UsageError(f"--set {name}: {name} is a {BEARING[name]}: it bears on the total without a weight")
-        if name in had and not given[name]:
-            continue
-        if name in had:
-            why = f"{name} has a weight, but nothing here scores it now"
-            raise UsageError(f"--set {name}: {why}: name its file with --rules, or set it to 0")
-        advice = instead(name, known - _held_out(settings, found))
-        raise UsageError(
-            f"--set {name}: nothing scores it that can be paid; {advice} (--rules names the file of a rule; what a "
-            "program of yours scores is declared under rewards.parts in conch.yaml)"
-        )
-
-
-def _held_out(settings: Settings, found: Discovery) -> set[str]:
-    """Components that are never paid."""
-    rewards = settings.rewards
-    return {
-        *(rule.name for rule in found.rules if rule.held_out),
-        *(name for name, judge in rewards.judges.items() if judge.held_out),
-        *(name for name, part in rewards.parts.items() if part.held_out),
-    }
-
-
-def _before(settings: Settings, found: Discovery, in_force: WeightsSet | None) -> dict[str, float]:
-    if in_force is not None:
-        return {part.component: part.weight for part in in_force.parts if part.weight}
-    if settings.rewards.weights is not None:
-        return dict(settings.rewards.weights)
-    try:
-        return {part.component: part.weight for part in expected_parts(settings, found) if part.weight}
-    except ConfigError:  # they ask for more than there is
-        return asked_weights(settings, found)
-
-
-def _wrong_sum(wanted: Mapping[str, float]) -> str:
-    total = math.fsum(wanted.values())
-    gap = f"{1 - total:.6g} is missing" if total < 1 else f"{total - 1:.6g} too much"
-    shares = ", ".join(f"{name} {weight:g}" for name, weight in wanted.items() if weight)
-    return f"the weights would sum to {total:.6g}, {gap}: {shares or 'all are 0'}; set more of them at once"
-
-
-def _with(settings: Settings, table: Mapping[str, float] | None) -> Settings:
-    rewards = settings.rewards.model_copy(update={"weights": None if table is None else dict(table)})
-    return settings.model_copy(update={"rewards": rewards})
 
 
 async def _sets(bus: Bus, agents: Sequence[str]) -> list[tuple[str, WeightsSet | None]]:

@@ -136,6 +136,7 @@ class _Typed:
 @dataclass(frozen=True, slots=True)
 class _Decoded:
     adapter: str | None = None
+    state_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,12 @@ class _Adapted:
 @dataclass(frozen=True, slots=True)
 class _AdaptedRow:
     data: _Adapted
+
+
+@dataclass(frozen=True, slots=True)
+class _DecidedRow:
+    data: _Adapted
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,7 @@ _doing: Final = msgspec.json.Decoder(_DoingRow).decode
 _policy: Final = msgspec.json.Decoder(_Policy).decode
 _typed: Final = msgspec.json.Decoder(_Typed).decode
 _adapted: Final = msgspec.json.Decoder(_AdaptedRow).decode
+_decided: Final = msgspec.json.Decoder(_DecidedRow).decode
 _spent: Final = msgspec.json.Decoder(_SpentRow).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
@@ -230,6 +238,13 @@ def stored_adapter(body: bytes) -> str | None:
     """Of an act: the digest of the adapter that decided; None: the model alone, or none is known."""
     decoding = _adapted(body).data.decoding
     return None if decoding is None else decoding.adapter
+
+
+def stored_decision(body: bytes) -> tuple[str | None, str | None, str | None]:
+    """(policy, adapter, state) of an act, each as it was recorded; None: not known."""
+    row = _decided(body)
+    decoding = row.data.decoding or _Decoded()
+    return row.policy, decoding.adapter, decoding.state_key
 
 
 def stored_type(body: bytes) -> str:

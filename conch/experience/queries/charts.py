@@ -13,6 +13,7 @@ from conch.experience.models import (
     ComponentStats,
     CostSummary,
     CycleCounts,
+    DecidedAct,
     ExperiencePoint,
     ExperienceSummary,
     GoalMove,
@@ -26,6 +27,7 @@ from conch.experience.queries.bodies import (
     stored_adapter,
     stored_checks,
     stored_cost,
+    stored_decision,
     stored_needs,
     stored_policy,
     stored_verdict,
@@ -70,6 +72,9 @@ _ACTED: Final = """
 _ADAPTED: Final = """
     SELECT e.cycle, e.acted, unpacked(a.body), e.total FROM experiences e JOIN acts a ON a.act = e.act
     WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
+_DECIDED: Final = """
+    SELECT e.cycle, unpacked(a.body) FROM experiences e JOIN acts a ON a.act = e.act
+    WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _TALLY: Final = """
     SELECT outcome, kind, tool, skill, need, count(*) FROM (
         SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?
@@ -100,10 +105,11 @@ class SqlCharts:
         with self._file.intact():
             return [_point(row) for row in reversed(rows)]
 
-    def totals(self, agent: str, since: int) -> Iterator[Sequence[tuple[int, float]]]:
-        while (found := self._file.row(_NEXT, agent, in_64_bits(since))) is not None:
+    def totals(self, agent: str, since: int, before: int | None = None) -> Iterator[Sequence[tuple[int, float]]]:
+        behind = LARGEST if before is None else in_64_bits(before)
+        while (found := self._file.row(_NEXT, agent, in_64_bits(since))) is not None and found[0] < behind:
             first = int(found[0])
-            since = first + _PAGE
+            since = min(first + _PAGE, behind)
             yield self._file.rows(_TOTALS, agent, first, in_64_bits(since))
 
     def is_changed(self, agent: str, before: int, since: int) -> bool:
@@ -139,6 +145,12 @@ class SqlCharts:
         rows = self._file.rows(_ADAPTED, agent, limit)
         with self._file.intact():
             return [AdapterAct(cycle, at, stored_adapter(body), total) for cycle, at, body, total in reversed(rows)]
+
+    def decided(self, agent: str, limit: int, before: int | None = None) -> list[DecidedAct]:
+        behind = LARGEST if before is None else in_64_bits(before)
+        rows = self._file.rows(_DECIDED, agent, behind, limit)
+        with self._file.intact():
+            return [DecidedAct(cycle, *stored_decision(body)) for cycle, body in reversed(rows)]
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
         return [CycleCounts(*row) for row in self._file.rows(_TALLY, agent, last)]

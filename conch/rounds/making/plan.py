@@ -23,6 +23,9 @@ FREE_SHARE: Final = 0.75
 """Share of the free memory that a child may have where no limit is set."""
 BASE_SHARE: Final = 1 / 3
 """Share of `training.replay` that are the base's own answers; the rest are rows of the round before."""
+ROWS_AN_EVALUATION: Final = 16
+"""Rows for which there is one evaluation: after each second row of SmolLM2 it took three quarters of the time."""
+MOST_EVALUATIONS: Final = 8
 ATTENTION: Final = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
@@ -143,6 +146,7 @@ def job_of(plan: RoundPlan, settings: TrainingSettings, home: Home, *, dry_run: 
         batch=settings.batch_size,
         accumulation=settings.gradient_accumulation,
         base_replies=settings.replay * BASE_SHARE,
+        evaluations=min(MOST_EVALUATIONS, max(2, plan.rows // ROWS_AN_EVALUATION)),
         kl_cap=settings.gate.kl,
         memory_mib=settings.memory_mib or _most_memory(),
         dry_run=dry_run,

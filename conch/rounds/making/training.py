@@ -153,7 +153,7 @@ async def _trained(
                     )
                     return TrainingFailure(round=plan.round, reason=reason, can_retry=False)
                 newest = report
-                if time.monotonic() - last >= PROGRESS_SECONDS:
+                if _is_evaluation(report) or time.monotonic() - last >= PROGRESS_SECONDS:
                     await _progress(record, plan, attempt, report)
                     last, said = time.monotonic(), report
             elif isinstance(report, TrainingResult | TrainingFailure):
@@ -220,6 +220,7 @@ async def _progress(record: LineageLog, plan: RoundPlan, attempt: int, step: Tra
         plan.round,
         attempt,
         step.step,
+        *(("evaluation",) if _is_evaluation(step) else ()),
         round=plan.round,
         attempt=attempt,
         step=step.step,
@@ -234,6 +235,11 @@ async def _progress(record: LineageLog, plan: RoundPlan, attempt: int, step: Tra
         tokens_per_second=step.tokens_per_second,
         eta=step.seconds_left,
     )
+
+
+def _is_evaluation(step: TrainingStep) -> bool:
+    """Whether it has what an evaluation found. It comes after the step's own report, and is an event of its own."""
+    return step.eval_loss is not None or step.kl is not None
 
 
 def _not_finite(step: TrainingStep) -> str | None:

@@ -37,8 +37,8 @@ from train.torch_engine import torch_engine
 
 TOKEN = "a-token-of-the-bench"
 AGENT = "echo-1"
-SWAPS, QUICK_SWAPS = 1000, 20
-TORCH_SWAPS, QUICK_TORCH_SWAPS = 40, 6
+SWAPS, QUICK_SWAPS = 1000, 8
+TORCH_SWAPS, QUICK_TORCH_SWAPS = 40, 4
 INTERVAL = 0.02
 """Seconds from one cycle to the next."""
 AGENT_SHARE, ENGINE_SHARE = 0.1, 0.2

@@ -14,6 +14,7 @@ from conch_services.dashboard.alarms.page import ROUTES as ALARMS
 from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.assets import HashedFiles
 from conch_services.dashboard.checking import ChainChecks
+from conch_services.dashboard.compare.page import ROUTES as COMPARE
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.film.page import ROUTES as FILM
 from conch_services.dashboard.pages import ROUTES
@@ -21,6 +22,7 @@ from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
 from conch_services.dashboard.stream.live import LiveStream
+from conch_services.dashboard.whatif.page import ROUTES as WHATIF
 from conch_services.dashboard.world import DashboardContext
 
 COMPRESSION = 5
@@ -37,6 +39,8 @@ def make_app(world: DashboardContext) -> Starlette:
             *AGENTS,
             *ALARMS,
             *FILM,
+            *COMPARE,
+            *WHATIF,
             *ROUTES,
             Mount(PREFIX, make_api(world, checks)),
             Route("/live", LiveStream(world.hub).stream),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from conch.views import action_words, fixed, needed, scored_of, signed, step_wor
 from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
+from conch_services.dashboard.ranges.wanted import PARAMETER, USUAL_LAST, WantedRange, wanted_range
 from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.story.terms import terms_of
 from conch_services.dashboard.world import DashboardContext
@@ -89,6 +91,9 @@ MENU = (
     MenuEntry("/settings", "Settings", "Every setting in force, with where it comes from, and checks of this machine."),
 )
 
+OFFERED = (WantedRange("life"), WantedRange("hour"), WantedRange("last", USUAL_LAST))
+"""Ranges that each page offers."""
+
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
@@ -142,6 +147,9 @@ async def surroundings(request: Request) -> dict[str, object]:
     alarms = (await alarms_now(request, agents)).found or ()
     fresh = [one for one in alarms if one.acknowledged is None]
     path = request.url.path
+    several = {"agent": agent} if len(agents) > 1 else {}
+    wanted, wrong = wanted_range(request.query_params)
+    named = {PARAMETER: wanted.text} if wanted.text else {}
     return {
         "menu": MENU,
         "path": path,
@@ -150,7 +158,12 @@ async def surroundings(request: Request) -> dict[str, object]:
         "version": version("conch-agent"),
         "agents": agents,
         "agent": agent,
-        "of_agent": f"?agent={agent}" if len(agents) > 1 else "",
+        "of_agent": _query(several | named),
+        "and_range": f"&{urlencode(named)}" if named else "",
+        "wanted": wanted,
+        "range_wrong": wrong,
+        "ranges": [(one, _query(several | {PARAMETER: one.text})) for one in OFFERED],
+        "of_agent_alone": _query(several),
         "bus_state": world.hub.state,
         "terms": terms_of(path),
         "alarm_count": len(fresh),
@@ -158,6 +171,10 @@ async def surroundings(request: Request) -> dict[str, object]:
         "guarded": not world.settings.ui.unsafe_allow_unauthenticated,
         "history_broken": looked.why if looked.broken else "",
     }
+
+
+def _query(values: Mapping[str, str]) -> str:
+    return f"?{urlencode(values)}" if values else ""
 
 
 async def agents_of(world: DashboardContext) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from conch_services.dashboard.api import (
     own_goals,
     reviews,
     training,
+    weights,
 )
 from conch_services.dashboard.api.asked import answer, clear_query
 from conch_services.dashboard.api.problems import API_HANDLERS
@@ -62,7 +63,8 @@ def openapi() -> JsonObject:
 
 def _routed() -> FastAPI:
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
-    for part in (exports, history, live, memories, actions, alarms, own_goals, approvals, chat, reviews, training):
+    parts = (exports, history, live, memories, actions, alarms, own_goals, approvals, chat, reviews, training, weights)
+    for part in parts:
         api.include_router(part.router, dependencies=[Depends(clear_query)])
     return api
 

@@ -29,6 +29,7 @@ export function themed(chart) {
   shown.add(chart);
 }
 
+const LEAST_DRAG = 8; // pixels
 const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
 
 /**
@@ -60,11 +61,12 @@ export function charts(all) {
  * series: [{label, colour: "c1", strength, width, fill, dash, hidden}]; range: [low, high] of y, else as the data have it and 0,
  * and values are written with their sign;
  * time: whether x are seconds since 1970 (else cycles); sync: charts with one key move their cursors together;
- * digits: of a value; unit: what an x is; plain: values have no sign; pick(x): a point was clicked, or Enter pressed on it.
+ * digits: of a value; unit: what an x is, the title of its axis; title: of the y axis; plain: values have no sign; pick(x): a
+ * point was clicked, or Enter pressed on it; zoom(first, last): so much of the x axis was drawn over.
  * Gives {set(data, marks), remove()}: data as uPlot takes it, [xs, ys of the first series, …]; marks: vertical lines,
  * [{x, label, good}].
  */
-export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, unit = "cycle", plain = false, pick = null }) {
+export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, unit = "cycle", plain = false, title = "", pick = null, zoom = null }) {
   let marked = [];
   const plot = figure.querySelector(".plot");
   const said = figure.appendChild(document.createElement("span"));
@@ -74,7 +76,22 @@ export function chart(figure, { series, range = null, time = false, sync = null,
   const values = legend(list, series, (place, show) => made.setSeries(place + 1, { show }));
   const write = (value) => (value == null ? "–" : range || plain ? value.toFixed(digits) : signed(value, digits));
   // Under the cursor, else the newest.
-  const told = (u) => values((place) => write(u.data[place + 1]?.[u.cursor.idx ?? u.data[0].length - 1]));
+  const where = list.insertBefore(document.createElement("li"), list.firstChild);
+  where.className = "where";
+  const told = (u) => {
+    const at = u.cursor.idx ?? u.data[0].length - 1, x = u.data[0][at];
+    where.textContent = x == null ? "" : named(x);
+    values((place) => write(u.data[place + 1]?.[at]));
+  };
+  const named = (x) => (time ? new Date(1000 * x).toLocaleString("en-GB") : `${unit} ${x.toLocaleString("en")}`);
+  let dragged = false; // the click behind it picks nothing
+  const chosen = (u) => {
+    const { left, width } = u.select;
+    if (!zoom || width < LEAST_DRAG || !u.data[0].length) return;
+    dragged = true;
+    const [first, last] = [left, left + width].map((at) => Math.round(u.posToVal(at, "x")));
+    if (last > first) zoom(first, last);
+  };
   const font = "11px Inter, system-ui, sans-serif";
   const axis = { stroke: () => colour("faint"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false }, font };
 
@@ -83,11 +100,11 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     height: plot.clientHeight,
     padding: [8, 8, 0, 0],
     legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 }, sync: sync ? { key: sync, setSeries: false } : undefined },
+    cursor: { y: false, drag: { x: Boolean(zoom), y: false, setScale: false, dist: LEAST_DRAG }, points: { size: 6 }, sync: sync ? { key: sync, setSeries: false } : undefined },
     scales: { x: { time }, y: { range: range ? () => range : (_, low, high) => around(Math.min(low ?? 0, 0), Math.max(high ?? 0, 0)) } },
     axes: [
-      { ...axis, size: 28, space: 70, ...(time ? { values: hours } : { values: (_, at) => at.map((x) => (Number.isInteger(x) ? `${x}` : "")), incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }) },
-      { ...axis, size: 42, space: 36, values: (_, at) => at.map((y) => `${+y.toFixed(4)}`) },
+      { ...axis, ...(unit && !time ? { size: 26, label: unit, labelSize: 14, labelGap: 0, labelFont: font } : { size: 28 }), space: 70, ...(time ? { values: hours } : { values: (_, at) => at.map((x) => (Number.isInteger(x) ? `${x}` : "")), incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }) },
+      { ...axis, ...(title ? { size: 42, label: title, labelSize: 14, labelGap: 0, labelFont: font } : { size: 42 }), space: 36, values: (_, at) => at.map((y) => `${+y.toFixed(4)}`) },
     ],
     series: [{}, ...series.map((one) => ({
       label: one.label,
@@ -99,14 +116,17 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       spanGaps: true,
       points: { show: (u) => u.data[0].length === 1, size: 5 },
     }))],
-    hooks: { setCursor: [told], setData: [told], draw: [(u) => drawMarks(u, marked)] },
+    hooks: { setCursor: [told], setData: [told], setSelect: [chosen], draw: [(u) => drawMarks(u, marked)] },
   }, [[], ...series.map(() => [])], plot);
   shown.add(made);
   const sized = new ResizeObserver(() => made.setSize({ width: plot.clientWidth, height: plot.clientHeight }));
   sized.observe(plot);
 
   const at = () => made.data[0][made.cursor.idx ?? made.data[0].length - 1];
-  plot.onclick = () => pick && made.cursor.idx != null && pick(at());
+  plot.onclick = () => {
+    if (dragged) dragged = false;
+    else if (pick && made.cursor.idx != null) pick(at());
+  };
   plot.onkeydown = (event) => {
     const xs = made.data[0];
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -xs.length, End: xs.length }[event.key];
@@ -115,8 +135,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     event.preventDefault();
     const next = Math.max(0, Math.min(xs.length - 1, (made.cursor.idx ?? xs.length) + step));
     made.setCursor({ left: made.valToPos(xs[next], "x"), top: plot.clientHeight / 3 });
-    const name = time ? new Date(1000 * xs[next]).toLocaleString("en-GB") : `${unit} ${xs[next]}`;
-    said.textContent = `${name}: ${series.map((one, place) => `${one.label} ${write(made.data[place + 1][next])}`).join(", ")}`;
+    said.textContent = `${named(xs[next])}: ${series.map((one, place) => `${one.label} ${write(made.data[place + 1][next])}`).join(", ")}`;
   };
 
   const table = behind(figure, () => [[time ? "time" : unit, ...series.map((one) => one.label)],
@@ -135,6 +154,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       sized.disconnect();
       made.destroy();
       said.remove();
+      where.remove();
     },
   };
 }

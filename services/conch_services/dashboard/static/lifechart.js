@@ -6,11 +6,13 @@ import { clock, day, make, signed } from "./words.js";
 const LINES = { weights: "c4", policy: "c2", generation: "c7", pause: "c6", quiet: "c6" };
 const LABEL_ROOM = 110; // pixels between two labels of lines
 const ASK_MS = 150; // the cursor rests for so long before the act below it is asked for
+const LEAST_DRAG = 8; // pixels
 const MOST_ASKED = 200;
 const font = "11px Inter, system-ui, sans-serif";
 
-/** The chart in `figure`; `open(cycle)` is called for a click; `ask(cycle)` gives {cycle, time, act, total} or {}. */
-export function lifeChart(figure, { open, ask }) {
+/** The chart in `figure`; `open(cycle)` is called for a click; `ask(cycle)` gives {cycle, time, act, total} or {};
+ * `zoom(first, last)` is called with the cycles that were drawn over. */
+export function lifeChart(figure, { open, ask, zoom }) {
   const plot = figure.querySelector(".plot"), tip = figure.querySelector(".tip");
   const said = figure.appendChild(make("span", { class: "unseen", "aria-live": "polite" }));
   const known = new Map(); // cycle -> what was said of it
@@ -19,18 +21,27 @@ export function lifeChart(figure, { open, ask }) {
   const bare = { stroke: null, width: 0, points: { show: false } };
   const made = new uPlot({
     width: plot.clientWidth || 300, height: plot.clientHeight || 210, padding: [18, 20, 0, 0], legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+    cursor: { y: false, drag: { x: true, y: false, setScale: false, dist: 8 }, points: { show: false } },
     scales: { x: { time: false, range: () => (data ? [data.begin, Math.max(data.behind, data.begin + 1)] : [0, 1]) }, y: { range: (_, low, high) => around(Math.min(low ?? 0, 0), Math.max(high ?? 0, 0)) } },
     axes: [
-      { ...axis, size: 28, space: 70, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1e3, 2e3, 2500, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6], values: (_, at) => at.map((x) => x.toLocaleString("en")) },
-      { ...axis, size: 42, space: 36, values: (_, at) => at.map((y) => signed(y, at.some((one) => Math.abs(one * 10 - Math.round(one * 10)) > 1e-6) ? 2 : 1)) },
+      { ...axis, size: 26, label: "cycle", labelSize: 14, labelGap: 0, labelFont: font, space: 70, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1e3, 2e3, 2500, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6], values: (_, at) => at.map((x) => x.toLocaleString("en")) },
+      { ...axis, size: 42, label: "reward", labelSize: 14, labelGap: 0, labelFont: font, space: 36, values: (_, at) => at.map((y) => signed(y, at.some((one) => Math.abs(one * 10 - Math.round(one * 10)) > 1e-6) ? 2 : 1)) },
     ],
     series: [{}, { ...bare }, { ...bare }, { ...bare }, { ...bare }, { stroke: () => colour("c1"), width: 2, spanGaps: true, points: { show: (u) => u.data[0].length === 1 } }],
     bands: [{ series: [2, 1], fill: () => colour("c1", 0.1) }, { series: [4, 3], fill: () => colour("c1", 0.22) }],
-    hooks: { draw: [drawn], setCursor: [() => moved()] },
+    hooks: { draw: [drawn], setCursor: [() => moved()], setSelect: [chosen] },
   }, [[], [], [], [], [], []], plot);
   themed(made);
   new ResizeObserver(() => made.setSize({ width: plot.clientWidth, height: plot.clientHeight })).observe(plot);
+
+  let dragged = false; // the click behind it opens nothing
+  function chosen(u) {
+    const { left, width } = u.select;
+    if (width < LEAST_DRAG || !data) return;
+    dragged = true;
+    const first = Math.max(data.begin, Math.round(u.posToVal(left, "x"))), last = Math.min(data.behind - 1, Math.round(u.posToVal(left + width, "x")));
+    if (last > first) zoom(first, last);
+  }
 
   function drawn(u) {
     if (!data) return;
@@ -125,13 +136,16 @@ export function lifeChart(figure, { open, ask }) {
   function show(place, aloud) {
     const found = lines(place);
     tip.replaceChildren(...found.map(([tag, words, kind]) => make(tag, kind ? { class: kind } : {}, words)));
-    const x = made.valToPos(place.cycle, "x") + 42, right = x > plot.clientWidth / 2;
+    const x = made.valToPos(place.cycle, "x") + 56, right = x > plot.clientWidth / 2;
     tip.style.left = right ? "auto" : `${x + 12}px`;
     tip.style.right = right ? `${plot.clientWidth - x + 12}px` : "auto";
     if (aloud) said.textContent = found.map(([, words]) => words).join("; ");
   }
 
-  plot.onclick = () => { const place = under(); if (place) open(known.get(place.cycle)?.cycle ?? place.cycle); };
+  plot.onclick = () => {
+    if (dragged) { dragged = false; return; }
+    const place = under(); if (place) open(known.get(place.cycle)?.cycle ?? place.cycle);
+  };
   plot.onblur = () => { made.setCursor({ left: -10, top: -10 }); };
   plot.onkeydown = (event) => {
     const xs = made.data[0], step = { ArrowLeft: -1, ArrowRight: 1, Home: -xs.length, End: xs.length }[event.key];

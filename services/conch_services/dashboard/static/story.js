@@ -3,11 +3,13 @@ import "./approving.js";
 import "./control.js";
 import { lifeChart } from "./lifechart.js";
 import { away, on } from "./live.js";
+import { zoom } from "./ranges.js";
 import { given } from "./words.js";
 
 const { prefix, query } = document.body.dataset;
 const $ = (id) => document.getElementById(id);
 const draw = lifeChart($("curve"), {
+  zoom,
   open: (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; },
   ask: async (cycle) => {
     if (away()) return {};

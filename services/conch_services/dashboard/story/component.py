@@ -18,6 +18,8 @@ from conch.views import ComponentOrigin, RewardRow, action_words, component_orig
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
+from conch_services.dashboard.ranges.window import points_in, window_of
 from conch_services.dashboard.story.strip import adds
 from conch_services.dashboard.world import DashboardContext
 
@@ -63,7 +65,8 @@ async def component(request: Request) -> Response:
     """The page of a component; one that was never scored has no figures."""
     world: DashboardContext = request.app.state.world
     agent, name = await agent_of(request), request.path_params["name"]
-    found = await asked(world.read(lambda reader: look(reader, agent, name)))
+    wanted, _ = wanted_range(request.query_params)
+    found = await asked(world.read(lambda reader: look(reader, agent, name, wanted)))
     shown = found.found
     came = ComponentOrigin(None, None)
     if shown is not None and shown.rows:
@@ -82,10 +85,10 @@ async def component(request: Request) -> Response:
     return await page(request, "component.html", given, 200 if shown is None or shown.rows else 404)
 
 
-def look(reader: ExperienceReader, agent: str, name: str) -> ComponentFigures:
-    """The component over the last cycles."""
+def look(reader: ExperienceReader, agent: str, name: str, wanted: WantedRange = USUAL) -> ComponentFigures:
+    """The component: its rows over the last cycles, its acts over the newest of the range."""
     rows = [one for one in reward_rows(reader.charts, agent, LAST, {}) if one.component == name]
-    points = reader.charts.points(agent, LAST)
+    points = points_in(reader, agent, window_of(reader, agent, wanted), LAST)
     plain = {step_words(name), step_words(f"gate:{name}"), step_words(f"cap:{name}")}
     amounts = [(sum(one for step, one in adds(point).items() if step in plain), point.cycle) for point in points]
     failed = [

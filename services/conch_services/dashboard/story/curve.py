@@ -47,8 +47,9 @@ class LifeBucket(NamedTuple):
 class LifeCurve:
     """The buckets of one agent."""
 
-    def __init__(self) -> None:
-        self.width = LEAST_WIDTH
+    def __init__(self, width: int = LEAST_WIDTH) -> None:
+        """`width`: that it begins with, a power of two."""
+        self.width = width
         """Cycles of a bucket, a power of two."""
         self._start = 0
         """Number of the first bucket: of cycle n it is n // width."""

@@ -20,9 +20,11 @@ from conch_services.dashboard.asking import QueryResult, asked, kept
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.pages.state import state_of
+from conch_services.dashboard.ranges.wanted import wanted_range
 from conch_services.dashboard.story.markers import LifeMoments, Moment, StreamLife, moments, spans
 from conch_services.dashboard.story.needs_you import Waiting, waiting
 from conch_services.dashboard.story.now import PHASES, RightNow, told_of
+from conch_services.dashboard.story.period import period_figures
 from conch_services.dashboard.story.reading import LifeCurves, LifeFigures
 from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
@@ -98,7 +100,8 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
         found = QueryResult(_curves(request).last(agent))
         is_reading = found.found is None
     told: QueryResult[StreamLife] = await asked(_streamed(request, agent))
-    shown = found.found or LifeFigures()
+    whole = found.found or LifeFigures()
+    shown = await _ranged(request, agent, whole)
     begin, behind = _ends(shown)
     lanes = spans(told.found, behind) if told.found is not None else {}
     return {
@@ -111,10 +114,25 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
         "lane_means": ABOUT_LANES,
         "steps": _steps(shown, begin, behind),
         "lane_width": LANE_WIDTH,
-        "data": _data(shown, moments(shown, told.found), begin, behind),
+        "data": _data(shown, moments(whole, told.found), begin, behind),
         "rows": shown.buckets[:: max(1, len(shown.buckets) // 20)],
         "agent_position": world.hub.last,
     }
+
+
+async def _ranged(request: Request, agent: str, life: LifeFigures) -> LifeFigures:
+    """The part of the life that the address names; the life itself where it names none, or nothing is known."""
+    world: DashboardContext = request.app.state.world
+    wanted, _ = wanted_range(request.query_params)
+    if wanted.kind in ("usual", "life") or not life.buckets:
+        return life
+    periods = kept(request, "periods", FRESH_SECONDS)
+    found: QueryResult[LifeFigures] = await asked(
+        periods.get(
+            (agent, wanted.text), lambda: world.read(lambda reader: period_figures(reader, agent, life, wanted))
+        )
+    )
+    return found.found or life
 
 
 async def _looked(request: Request, agent: str) -> LifeFigures:
@@ -186,6 +204,8 @@ def _one(reader: ExperienceReader, agent: str, number: int) -> dict[str, object]
 
 def _ends(life: LifeFigures) -> tuple[int, int]:
     """(first cycle of the chart, the one behind its last)."""
+    if life.window is not None and life.window.cycles:
+        return life.window.first, life.window.last + 1
     if not life.buckets:
         return 0, 1
     return life.buckets[0].first, max((life.last_cycle or 0) + 1, life.buckets[-1].first + 1)
@@ -233,8 +253,8 @@ def _data(life: LifeFigures, lines: Sequence[Moment], begin: int, behind: int) -
         "lower": [None if one.lower is None else round(one.lower, 3) for one in some],
         "upper": [None if one.upper is None else round(one.upper, 3) for one in some],
         "time": [None if one is None else round(one.timestamp()) for one in life.begun],
-        "baseline": None if start is None else [round(start, 3), "first 100 cycles"],
-        "moments": [one._asdict() for one in lines],
+        "baseline": None if start is None else [round(start, 3), f"first {life.ends} cycles"],
+        "moments": [one._asdict() for one in lines if begin <= one.cycle <= behind],
         "flags": [[one.cycle, safe_text(one.why, one_line=True)[:FLAG_WIDTH]] for one in _flags(life)],
     }
 

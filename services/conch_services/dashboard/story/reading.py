@@ -13,6 +13,7 @@ from conch.curiosity import entropy
 from conch.experience import ExperiencePoint, ExperienceReader, GoalMove
 from conch.views import ENDS, EXECUTED, LifeStretch, LifeVerdict, fixed, life_verdict, signed
 from conch_schemas import AdapterPromoted, AdapterRolledBack, Event, WeightsSet
+from conch_services.dashboard.ranges.window import CycleWindow
 from conch_services.dashboard.story.curve import LifeBucket, LifeCurve
 
 TAIL: Final = 400
@@ -63,6 +64,10 @@ class LifeFigures:
     weight_sets: Sequence[WeightsSet] = ()
     adapters: Sequence[Event] = ()
     """Moves of the pointer to the adapter that acts."""
+    ends: int = ENDS
+    """Cycles of each end that `changes` compares."""
+    window: CycleWindow | None = None
+    """The part of the life that this is of; None: all of it."""
 
 
 class _Known:
@@ -124,7 +129,7 @@ class LifeCurves:
             ),
             moved=moved,
             moves=moves,
-            changes=_changes(first, last) if first and last and first[-1].cycle < last[0].cycle else (),
+            changes=changes_between(first, last) if first and last and first[-1].cycle < last[0].cycle else (),
             does=_does(reader, agent),
             newest=last[-1] if last else None,
             weight_sets=charts.weight_sets(agent),
@@ -153,7 +158,8 @@ def _begun(reader: ExperienceReader, agent: str, known: _Known, buckets: Sequenc
     return [known.begun[one.first] for one in buckets]
 
 
-def _changes(first: Sequence[ExperiencePoint], last: Sequence[ExperiencePoint]) -> list[Change]:
+def changes_between(first: Sequence[ExperiencePoint], last: Sequence[ExperiencePoint]) -> list[Change]:
+    """The rows of «what changed»."""
     ends = (first, last)
     return [
         _shown("Reward", [fmean(one.total for one in some) for some in ends], _signed),
@@ -163,7 +169,7 @@ def _changes(first: Sequence[ExperiencePoint], last: Sequence[ExperiencePoint]) 
         _shown(
             "Different kinds of act", [float(len({one.skill for one in some})) for some in ends], _count, good=False
         ),
-        _shown("Acts that move a goal", [float(sum(map(_moves, some))) for some in ends], _count),
+        _shown("Acts that move a goal", [float(sum(map(moves_goal, some))) for some in ends], _count),
     ]
 
 
@@ -210,11 +216,8 @@ def _needs(points: Sequence[ExperiencePoint]) -> float | None:
     return fmean(levels) if levels else None
 
 
-def _kinds(points: Sequence[ExperiencePoint]) -> float:
-    return float(len({one.skill for one in points}))
-
-
-def _moves(point: ExperiencePoint) -> bool:
+def moves_goal(point: ExperiencePoint) -> bool:
+    """Whether the act moved a goal."""
     return any(one.component == "goal" and (one.value or 0.0) > 0.0 for one in point.scores)
 
 
@@ -222,5 +225,10 @@ def _does(reader: ExperienceReader, agent: str) -> list[tuple[str, float]]:
     counts: Counter[str] = Counter()
     for tally in reader.charts.tallies(agent, DOES_LAST):
         counts[tally.skill] += tally.cycles
+    return does_most(counts)
+
+
+def does_most(counts: Counter[str]) -> list[tuple[str, float]]:
+    """(skill, its share), the most frequent first."""
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     return [(skill, count / counts.total()) for skill, count in ranked[:MOST_DOES]]

@@ -1,0 +1,1 @@
+"""Two to six parts of lives side by side: periods, policies, generations, weight sets or agents."""

@@ -1,0 +1,95 @@
+"""`/whatif`: other weights on the recorded acts, at once; one press puts them in force."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.experience import ExperienceReader
+from conch_schemas import WeightsSet
+from conch_services.dashboard.asking import asked
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.ranges.wanted import wanted_range
+from conch_services.dashboard.ranges.window import points_in, window_of
+from conch_services.dashboard.whatif.recomputed import WhatIf, payable, shares, what_if
+from conch_services.dashboard.world import DashboardContext
+
+MOST: Final = 1000
+"""Acts that are computed anew, the newest of the range."""
+PREFIX: Final = "w."
+"""Of the parameters of weights: `?w.format=0.3`."""
+
+
+class WhatIfFigures(NamedTuple):
+    """What the page shows."""
+
+    weights: dict[str, float]
+    """Of the newest act, by component, in the order of the set."""
+    table: dict[str, float]
+    """The others, with the sum 1; empty: all were 0."""
+    found: WhatIf | None
+    version: str
+
+
+async def whatif(request: Request) -> Response:
+    """The page; its lower part alone where a script asks for it."""
+    world: DashboardContext = request.app.state.world
+    agent = await agent_of(request)
+    given, wrong = given_weights(request.query_params)
+    wanted, _ = wanted_range(request.query_params)
+
+    def look(reader: ExperienceReader) -> WhatIfFigures | None:
+        sets: list[WeightsSet] = reader.charts.weight_sets(agent)
+        points = points_in(reader, agent, window_of(reader, agent, wanted), MOST)
+        if not sets or not points:
+            return None
+        parts = sets[-1].parts
+        newest = {one.component: one.weight for one in points[-1].scores}
+        weights = {name: round(newest.get(name, 0.0), 4) for name in payable(parts)}
+        table = shares({name: given.get(name, weight) for name, weight in weights.items()})
+        return WhatIfFigures(weights, table, what_if(points, parts, table) if table else None, sets[-1].version)
+
+    looked = await asked(world.read(look))
+    template = "whatif_now.html" if "hx-request" in request.headers else "whatif.html"
+    shown = looked.found
+    found = shown.found if shown is not None else None
+    told: dict[str, object] = {
+        "why": looked.why,
+        "broken": looked.broken,
+        "shown": shown,
+        "found": found,
+        "given": given,
+        "wrong": wrong,
+        "place": world.hub.last,
+        "data": {"x": found.x, "lines": {"in force": found.now_curve, "with these": found.then_curve}}
+        if found
+        else None,
+    }
+    return await page(request, template, told)
+
+
+def given_weights(query: Mapping[str, str]) -> tuple[dict[str, float], list[str]]:
+    """(the weights that a query names by component, sentences on those that cannot be)."""
+    found: dict[str, float] = {}
+    wrong: list[str] = []
+    for name, text in query.items():
+        if not name.startswith(PREFIX) or not text.strip():
+            continue
+        try:
+            weight = float(text)
+        except ValueError:
+            weight = math.nan
+        if 0.0 <= weight <= 1.0:
+            found[name.removeprefix(PREFIX)] = weight
+        else:
+            wrong.append(f"The weight of {name.removeprefix(PREFIX)[:40]} cannot be “{text[:20]}”: it is 0 to 1.")
+    return found, wrong
+
+
+ROUTES = [Route("/whatif", whatif)]
+"""The page."""

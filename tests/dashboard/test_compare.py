@@ -1,0 +1,106 @@
+"""Parts of a life side by side: figures with intervals, acts in equal states, and a blind vote that is a review."""
+
+from __future__ import annotations
+
+import re
+from statistics import fmean
+
+import pytest
+from playwright.async_api import Page, expect
+
+from conch.views import difference_interval, mean_interval, signed
+from conch_schemas import ReviewDecided, decode, subject_filter
+from conch_services.dashboard.compare.subjects import MOST, named_subjects
+from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.document import parsed
+
+
+def test_subjects_are_named_once_and_wrong_ones_are_said() -> None:
+    """At most six; another agent's by its name; what cannot be is passed over with a sentence."""
+    texts = [f"range:{at}-{at}" for at in range(8)]
+    found, wrong = named_subjects(
+        ["range:life", "range:life", "range:9-3", "x", "ghost/range:life", "fox/policy:ab", ""], "echo", ("echo", "fox")
+    )
+
+    assert [(one.agent, one.kind, one.value) for one in found] == [("echo", "range", "life"), ("fox", "policy", "ab")]
+    assert len(wrong) == 4
+    assert "There is no agent ghost here." in wrong
+    assert [len(named_subjects(texts, "echo", ())[0]), len(named_subjects(texts, "echo", ())[1])] == [MOST, 1]
+
+
+def test_intervals_hold_what_they_should() -> None:
+    """The difference of two equal series is 0 within its interval, that of two that are far apart is outside of 0; of
+    one value nothing is sure."""
+    low = [0.1 * (at % 7) for at in range(120)]
+    high = [one + 0.5 for one in low]
+
+    same, apart = difference_interval(low, low), difference_interval(low, high)
+
+    assert same.value == 0.0
+    assert same.low < 0.0 < same.high
+    assert apart.value == pytest.approx(0.5)
+    assert apart.low > 0.3
+    assert difference_interval([0.1], high).error == float("inf")
+    assert mean_interval(low).low < fmean(low) < mean_interval(low).high
+
+
+async def test_without_a_choice_the_beginning_and_the_end_are_compared(dashboard: Dashboard) -> None:
+    """With the means of their totals, the difference and its interval; each part of the reward has a row."""
+    html = (await dashboard.client.get("/compare")).text
+    table = parsed(html).one("table", id="differences")
+    totals = [one.total for one in dashboard.seeded.recorded]
+    half = (CYCLES + 1) // 2
+
+    first, last = totals[: half - 1], totals[CYCLES - half :]
+    rows = {row.one("th").text: [cell.text for cell in row.all("td")] for row in table.all("tr")[1:]}
+    assert rows["Reward"][0].startswith(signed(fmean(first)).replace("-", "−"))
+    assert rows["Reward"][1].startswith(signed(fmean(last)).replace("-", "−"))
+    assert re.search(r"[+−]\d\.\d{3} to [+−]\d\.\d{3}", rows["Reward"][1])
+    assert "paid: execution" in rows
+
+
+async def test_what_cannot_be_compared_is_said(dashboard: Dashboard) -> None:
+    """One alone asks for another one; a weight set and a policy have their acts, one that never acted has none."""
+    version = dashboard.life.weights().version
+    alone = (await dashboard.client.get("/compare?of=range:life")).text
+    four = "&".join(f"of={one}" for one in (f"weights:{version}", "policy:p1", "policy:none", "adapter:base"))
+    both = (await dashboard.client.get(f"/compare?{four}")).text
+
+    assert "Two are needed" in alone
+    acts = [one.one("small").text for one in parsed(both).one("form", class_="chosen").all("li")]
+    assert acts == [f"{CYCLES} acts", f"{CYCLES} acts", "0 acts", "0 acts"]
+    assert "“x” cannot be compared" in (await dashboard.client.get("/compare?of=x")).text
+
+
+async def test_a_subject_is_added_and_taken_away(tab: Page, dashboard: Dashboard) -> None:
+    """By the form, of the periods that are offered; curves and columns follow, and the address says all of it."""
+    await tab.goto("./compare")
+    await tab.locator("#add").select_option("range:life")
+    await tab.locator(".chosen button").click()
+
+    await expect(tab.locator("#compare-chart .legend button")).to_have_count(3)
+    await expect(tab.locator("#differences thead th")).to_have_count(4)
+    await tab.get_by_label(re.compile("Take whole life away")).click()
+    await expect(tab.locator("#compare-chart .legend button")).to_have_count(2)
+    await expect(tab).to_have_url(re.compile(r"of=range%3A0-\d+&of=range%3A\d+-60$"))
+
+
+async def test_a_blind_vote_is_a_review_of_its_pair(tab: Page, dashboard: Dashboard) -> None:
+    """Two replies to one state, named first and second; the press publishes a review, and the votes are counted."""
+    await dashboard.live([dashboard.life.policy()])
+    await tab.goto("./compare")
+    await expect(tab.locator("#states tbody tr").first).to_be_visible()
+    await tab.locator("#begin-vote").click()
+    pair = tab.locator("#vote article")
+    await expect(pair).to_be_visible()
+    row = await pair.get_attribute("data-row")
+    assert "chosen" not in (await pair.inner_text()).lower()
+
+    await pair.locator("[data-better=first]").click()
+
+    await expect(tab.locator("#said")).to_contain_text("Your word is kept")
+    await expect(tab.locator(f"#vote article[data-row='{row}']")).to_have_count(0)
+    won = [int(one) for one in await tab.locator("#won b").all_inner_texts()]
+    assert sum(won) == 1
+    said = [decode(one.data) async for one in dashboard.bus.read([subject_filter(ReviewDecided)])]
+    assert [one.row for one in said if isinstance(one, ReviewDecided)] == [row]

@@ -85,6 +85,11 @@ class Home:
         """The request to forget that is being carried out; there while it is not done."""
         return self.path / "forget.json"
 
+    @property
+    def acknowledged_file(self) -> Path:
+        """The alarms that a person has acknowledged; there once one was."""
+        return self.path / "acknowledged.json"
+
     def agent_dir(self, agent: str) -> Path:
         """One agent's files: its id, notes, and its mind's memory."""
         return self.path / "agents" / agent

@@ -11,7 +11,17 @@ from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.experience import removed_words
 from conch.text import safe_text
-from conch.views import action_words, decoding_words, price_words, scored_words, signed, total_ms, urgent_need
+from conch.views import (
+    action_words,
+    decoding_words,
+    price_words,
+    scored_words,
+    signed,
+    step_words,
+    total_ms,
+    urgent_need,
+    waterfall_cells,
+)
 from conch_schemas import ActionTaken, ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
@@ -112,7 +122,9 @@ def _grounding(experience: ExperienceRecorded) -> Iterator[str]:
     if experience.claims:
         yield "grounding"
     for claim in experience.claims:
-        yield f"  {claim.verdict:<8} {claim.about}: {_flat(claim.claim)} ({_flat(claim.evidence)})"
+        # Of a goal it was checked that it exists, not that it is reached.
+        verdict = "exists" if claim.about == "goal" and claim.verdict == "verified" else claim.verdict
+        yield f"  {verdict:<8} {claim.about}: {_flat(claim.claim)} ({_flat(claim.evidence)})"
     yield from _block("memory", "\n".join(_flat(note) for note in experience.memory))
 
 
@@ -146,9 +158,11 @@ def _total(experience: ExperienceRecorded) -> Iterator[str]:
         yield "scores that have no weight: watched, or bearing on the whole total"
         yield from (f"  {_score(score)}" for score in beside)
     yield f"total, coverage {experience.coverage:.2f}"
-    for line in experience.breakdown:
-        yield f"  {_flat(line.step):<24} {signed(line.amount, 4)}  {_flat(line.why)}"
-    yield f"  {'sum':<24} {signed(experience.total, 4)}"
+    lines = experience.breakdown
+    *bars, whole = waterfall_cells([line.amount for line in lines])
+    for line, bar in zip(lines, bars, strict=True):
+        yield f"  {_flat(step_words(line.step)):<24} {signed(line.amount, 4)}  {bar}  {_flat(line.why)}"
+    yield f"  {'sum':<24} {signed(experience.total, 4)}  {whole}".rstrip()
 
 
 def _score(score: ScoredPart) -> str:

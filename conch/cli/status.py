@@ -161,10 +161,15 @@ def _rewards(found: Status) -> Iterator[str]:
 
 
 def _alarms(alarms: Sequence[AlarmRow]) -> Iterator[str]:
-    for one in alarms[:SHOWN]:
-        yield f"  alarm      {one.agent} since cycle {one.since}: {safe_text(one.what, one_line=True)}"
-    if len(alarms) > SHOWN:
-        yield f"             and {len(alarms) - SHOWN} more: conch status --json"
+    fresh = [one for one in alarms if one.acknowledged is None]
+    for one in fresh[:SHOWN]:
+        mark = "! " if one.severity == "serious" else ""
+        since = "" if one.since is None else f" since cycle {one.since}"
+        yield f"  alarm      {mark}{one.agent}: {one.name}{since}: {safe_text(one.what, one_line=True)}"
+    if len(fresh) > SHOWN:
+        yield f"             and {len(fresh) - SHOWN} more: conch status --json"
+    if seen := len(alarms) - len(fresh):
+        yield f"             {seen} more acknowledged"
 
 
 def _goals(goals: Sequence[StatusGoal]) -> Iterator[str]:

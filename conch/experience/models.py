@@ -117,6 +117,17 @@ class AdapterAct(NamedTuple):
     total: float
 
 
+class SkillBucket(NamedTuple):
+    """What one skill earned in neighbouring cycles."""
+
+    bucket: int
+    """Of cycle n it is n // width."""
+    skill: str
+    cycles: int
+    total: float
+    """Sum of the totals."""
+
+
 class DecidedAct(NamedTuple):
     """An act with what decided it, and in which state."""
 

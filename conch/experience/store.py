@@ -42,6 +42,7 @@ from conch.experience.models import (
     SampleChanges,
     ScoredSince,
     ScorerVersion,
+    SkillBucket,
     StreamLoss,
     Transition,
     UnscoredActs,
@@ -218,6 +219,13 @@ class ChartReader(Protocol):
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
         """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
+        ...
+
+    def behaviours(self, agent: str, width: int) -> list[SkillBucket]:
+        """What each skill earned in each bucket of `width` neighbouring cycles over the whole life, oldest first.
+
+        Reads the index of every kept cycle: a million in about a second. Removed cycles have no skill any more.
+        """
         ...
 
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from conch.report.seal import embedded
 from conch.text import safe_text
-from conch.views import action_words, check_words, signed
+from conch.views import action_words, check_words, signed, step_words
 
 if TYPE_CHECKING:
     from conch.report.models import Report
@@ -31,7 +31,13 @@ def rendered(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"signed": signed, "said": said, "action": action_words, "check": check_words}
+    templates.filters |= {
+        "signed": signed,
+        "said": said,
+        "action": action_words,
+        "check": check_words,
+        "step": step_words,
+    }
     return templates.get_template("report.html").render(
         report=report, data=embedded(report), line=line, lines=lines, zero_of=zero_of, width=WIDTH, height=HEIGHT
     )

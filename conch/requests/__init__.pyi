@@ -1,6 +1,10 @@
 """What people do to an agent from outside: tell it something, give it goals, score what it did, decide on
 its acts, settle its letters."""
 
+from .acknowledged import AlarmKey as AlarmKey
+from .acknowledged import acknowledge as acknowledge
+from .acknowledged import acknowledged as acknowledged
+from .acknowledged import key_of as key_of
 from .approvals import decide_act as decide_act
 from .approvals import waiting_acts as waiting_acts
 from .ask import ask as ask

@@ -3,6 +3,9 @@
 from . import checks as checks
 from .agents import AgentRow as AgentRow
 from .agents import Agents as Agents
+from .alarms import AlarmAcknowledged as AlarmAcknowledged
+from .alarms import AlarmRow as AlarmRow
+from .alarms import alarm_rows as alarm_rows
 from .approvals import Approvals as Approvals
 from .approvals import Decided as Decided
 from .approvals import WaitingAct as WaitingAct
@@ -91,6 +94,7 @@ from .line import scored_words as scored_words
 from .line import signed as signed
 from .line import total_ms as total_ms
 from .line import urgent_need as urgent_need
+from .line import waterfall_cells as waterfall_cells
 from .lineage import LineageDetail as LineageDetail
 from .lineage import LineageRound as LineageRound
 from .lineage import LineageShown as LineageShown
@@ -180,7 +184,6 @@ from .sealed import compared_words as compared_words
 from .sealed import pieces as pieces
 from .status import LAST as LAST
 from .status import AgentStatus as AgentStatus
-from .status import AlarmRow as AlarmRow
 from .status import ProcessRow as ProcessRow
 from .status import Status as Status
 from .status import StatusBudget as StatusBudget

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
+from itertools import pairwise
 
 from conch.text import safe_text
 from conch_schemas import Action, ExperienceRecorded
@@ -113,3 +114,31 @@ def scored_of(experience: ExperienceRecorded) -> tuple[int, int]:
     """(how many are scored, how many there are) of the parts that count and are applicable."""
     parts = [score for score in experience.scores if score.weight > 0 and score.status != "not_applicable"]
     return sum(score.status == "scored" for score in parts), len(parts)
+
+
+WATERFALL = 20
+"""Cells of a waterfall in a terminal."""
+
+
+def waterfall_cells(amounts: Sequence[float], width: int = WATERFALL) -> list[str]:
+    """For each amount a bar from the sum before it to the sum after it, `width` cells on one axis; then the total's.
+
+    `█` adds, `▒` takes off, `│` is 0. An amount that rounds to no cell has one, so that it is seen; 0 has none.
+    """
+    sums = [0.0]
+    for amount in amounts:
+        sums.append(sums[-1] + amount)
+    low, high = min(sums), max(sums)
+    scale = (width - 1) / (high - low) if high > low else 0.0
+    spans = [*pairwise(sums), (0.0, sums[-1])]
+    return [_bar(begin, end, low, scale, width) for begin, end in spans]
+
+
+def _bar(begin: float, end: float, low: float, scale: float, width: int) -> str:
+    cells = [" "] * width
+    cells[round(-low * scale)] = "│"
+    if end != begin:
+        first, last = sorted((round((begin - low) * scale), round((end - low) * scale)))
+        for place in range(first, max(last, first + 1)):
+            cells[place] = "█" if end > begin else "▒"
+    return "".join(cells)

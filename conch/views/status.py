@@ -24,10 +24,10 @@ from conch.disk import disk_use
 from conch.errors import BusError
 from conch.experience import ComponentStats, CostSummary, ExperienceReader, ExperienceSummary, store_location
 from conch.home import Home
-from conch.requests import ask, ask_all
-from conch.rewards.watch import ActiveAlarm
+from conch.requests import acknowledged, ask, ask_all
 from conch.run_info import RunInfo
 from conch.tasks import concurrently
+from conch.views.alarms import AlarmRow, alarm_rows
 from conch.views.base import View
 from conch.views.consumers import Lag
 from conch.views.lineage import read_lineage
@@ -204,21 +204,6 @@ class StreamFigures(View):
     bytes: int
 
 
-class AlarmRow(View):
-    """An alarm that is active."""
-
-    agent: str
-    alarm: str
-    component: str | None
-    """None: it is about all of them."""
-    since: int | None
-    """The cycle that raised it."""
-    value: float
-    threshold: float
-    what: str
-    """A sentence."""
-
-
 class DiskFigures(View):
     """The disk of the home."""
 
@@ -344,7 +329,7 @@ async def gather(
     if run is not None:
         try:
             async with asyncio.timeout(BUS_SECONDS), bus() as reached:
-                found |= await _of_bus(reached, settings, names, run)
+                found |= await _of_bus(reached, home, settings, names, run)
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run.bus.url} within {BUS_SECONDS:g} s"
     if not await asyncio.to_thread(store_location(settings.store.url, home.path).exists):
@@ -389,7 +374,7 @@ async def _of_programs(bus: Bus, names: Sequence[str]) -> JsonObject:
     return _of_agents(shown, Counter(str(one["state"]) for one in rows))
 
 
-async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], run: RunInfo) -> JsonObject:
+async def _of_bus(bus: Bus, home: Home, settings: Settings, names: Sequence[str], run: RunInfo) -> JsonObject:
     stream = await bus.state()
     consumers = [Lag(name=one.name, lag=one.lag) for one in await standings(bus)]
     held = [one.sentence for one in (await look(bus, settings.bus.keep)).held]
@@ -412,7 +397,7 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], run: RunIn
         "held": held,
         "left_over": await _left_over(bus, settings, run.consumers, consumers),
         "dead_letters": letters,
-        "alarms": [_alarm(agent, active) for agent, state in states.items() for active in state.active],
+        "alarms": alarm_rows(states, settings, await asyncio.to_thread(acknowledged, home)),
     }
 
 
@@ -421,18 +406,6 @@ async def _left_over(bus: Bus, settings: Settings, running: Sequence[str], consu
     known = {*builtin_names(settings), *running}
     lagging = [one.name for one in consumers if one.lag and one.name.startswith(("judge-", "rule-"))]
     return [name for name in lagging if name not in known and not await signs(bus, name)]
-
-
-def _alarm(agent: str, active: ActiveAlarm) -> AlarmRow:
-    return AlarmRow(
-        agent=agent,
-        alarm=active.alarm,
-        component=active.component,
-        since=active.cycle,
-        value=active.value,
-        threshold=active.threshold,
-        what=active.what,
-    )
 
 
 def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[JsonObject]) -> StoreAnswer:

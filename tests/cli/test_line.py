@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from conch.cli.common import COLUMN_GAP, MIN_WIDTH, QUOTED, fitted, wrapped
 from conch.experience import CostSummary, SqliteReader
-from conch.views.line import ACTION_WIDTH, action_words, cycle_line
+from conch.views.line import ACTION_WIDTH, WATERFALL, action_words, cycle_line, waterfall_cells
 from conch.views.words import amount_words, costs_words, range_words, waiting_words
 from conch_schemas import Action, ExperienceRecorded
 
@@ -180,3 +180,19 @@ def test_a_sum_of_costs_says_of_how_many_cycles_it_is_unknown(costs: CostSummary
 def test_what_is_waited_for_is_told_with_how_far_it_has_come(waits: tuple[str, float, int], expected: str) -> None:
     """Step, seconds, tokens."""
     assert waiting_words(*waits) == expected
+
+
+@given(amounts=st.lists(st.floats(-1, 1).map(lambda one: round(one, 4)), max_size=12))
+def test_a_waterfall_has_a_bar_for_each_amount_and_one_for_the_sum(amounts: list[float]) -> None:
+    """All of one width; what adds is full, what takes off is shaded, and what is 0 has no bar."""
+    bars = waterfall_cells(amounts)
+
+    assert len(bars) == len(amounts) + 1
+    assert {len(bar) for bar in bars} == {WATERFALL}
+    for amount, bar in zip(amounts, bars, strict=False):
+        assert set(bar) - {" ", "│"} == ({"█"} if amount > 0 else {"▒"} if amount < 0 else set())
+
+
+def test_a_bar_begins_where_the_one_before_ended() -> None:
+    """0.5 up, 0.25 down again, and the sum from 0."""
+    assert waterfall_cells([0.5, -0.25], 9) == ["████████ ", "│   ▒▒▒▒ ", "████     "]

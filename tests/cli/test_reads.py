@@ -68,7 +68,7 @@ def test_no_text_passes_for_a_line_of_the_report(filled: Life, common: CommonOpt
 
     text = printed()
     assert [line for line in text.split("\n") if line.strip().startswith("sum")] == [
-        "  sum                      +0.2750"
+        "  sum                      +0.2750  ████████████████"
     ]
     assert "\x1b" not in text
     assert "\u2028" not in text

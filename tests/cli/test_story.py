@@ -62,11 +62,11 @@ def test_a_cycle_shows_what_bears_on_its_total(failing: Life, common: CommonOpti
     assert "  repetition             -0.100          curiosity: Done 2 times with the same result" in text
     assert "  diversity      not_applicable          curiosity: Diversity is told of 50 acts; there are 2." in text
     assert "  ethical                +0.500          reward: filesystem.write can change things, and failed." in text
-    assert "  repetition               -0.1000  Done 2 times with the same result in the last 20 acts." in text
+    assert "  taken off for repetition -0.1000  " in text
     assert "\nprinciples, 7.70 of 8.70, good, compliant\n" in text
     assert "\n  ethical                 0.500\n" in text
     assert "\n  tasteful                    –  nothing to judge by\n" in text
-    assert text.index("part:exploration") < text.index("\n  repetition               -0.1000")
+    assert text.index("\n  exploration              +0.") < text.index("\n  taken off for repetition -0.1000")
 
 
 def test_a_cycle_shows_how_its_reply_was_decoded(
@@ -101,9 +101,9 @@ def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(
     with SqliteReader(failing.home.path / "store.db") as store:
         line = cycle_line(store.cycles.get("echo", 0))
 
-    assert "\n  gate:ethical " in shown
+    assert "\n  held to 0 by ethical " in shown
     assert "ethical 0.5 is below 0.6: the total is at most 0" in shown
-    assert "\n  sum                      +0.0000\n" in shown
+    assert "\n  sum                      +0.0000" in shown
     for text in (shown, listed, line):
         assert "-0.000" not in text
     assert "+0.000" in listed
@@ -125,7 +125,7 @@ def test_a_component_cannot_clear_the_screen(
     assert "\x1b" not in text
     assert "\u2028" not in text
     assert [line for line in text.split("\n") if line.strip().startswith("sum")] == [
-        "  sum                      +0.2750"
+        "  sum                      +0.2750  ████████████████"
     ]
 
 

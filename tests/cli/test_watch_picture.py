@@ -143,6 +143,64 @@ def test_hostile_words_are_text(filled: Life) -> None:
     assert cell.spans == []
 
 
+def test_the_headline_follows_a_cycle_through_its_phases(filled: Life) -> None:
+    """Each event of the newest cycle brings it on; an earlier one, or one of an older cycle, does not take it back."""
+    board = WatchPicture(["echo"])
+    board.tell("echo", "running", "")
+    board.change(trouble="")
+    life = board.lives["echo"]
+    experience = _experiences(filled)[1]
+
+    board.take(filled.act(1))
+    first = drawing.headline(board, life, 80).plain
+    board.take(experience)
+    board.take(filled.act(1))
+    second = drawing.headline(board, life, 80).plain
+    board.take(filled.act(2))
+    board.take(experience.model_copy(update={"revision": 9}))
+
+    assert "cycle 1 is scored" in first
+    assert "cycle 1 rests" in second
+    assert "cycle 2 is scored" in drawing.headline(board, life, 80).plain
+
+
+def test_goals_and_failing_rules_stand_below_where_there_is_room(filled: Life) -> None:
+    """A goal with its best measure; the rule that failed most with how often and why; neither on a low screen."""
+    board = WatchPicture(["echo"])
+    life = board.lives["echo"]
+    broken = [
+        one.model_copy(update={"status": "error", "value": None, "explanation": f"no idea {cycle}"})
+        for cycle, one in enumerate(_experiences(filled)[0].scores)
+    ]
+    for experience in _experiences(filled):
+        board.take(experience.model_copy(update={"scores": (broken[0], *experience.scores[1:])}))
+
+    whole, low = (drawing.below(board, life, 100, whole=told).plain for told in (True, False))
+
+    assert " rules  format failed on 3 of 3 acts: no idea 0" in whole
+    assert " goals  0.50 " in whole
+    assert "goals" not in low
+    assert "rules" not in low
+
+
+@given(values=st.lists(st.floats(-2, 2), min_size=1, max_size=300), width=st.integers(8, 120))
+def test_a_chart_fits_and_names_its_axis(values: list[float], width: int) -> None:
+    """As many lines as asked for, none wider than the room; the columns reach the top where the greatest is named."""
+    lines = drawing.chart(values, width)
+
+    assert len(lines) == drawing.CHART_ROWS
+    assert all(len(line) <= width for line in lines)
+    shown = [float(lines[at][: drawing.AXIS]) for at in (0, -1)]
+    assert min(values) - 0.006 <= shown[1] <= shown[0] <= max(values) + 0.006
+    assert all(column != " " for column in lines[-1][drawing.AXIS :])
+
+
+def test_a_trend_compares_both_ends() -> None:
+    """The means of the first and the last cycles that are shown; too few cycles have none."""
+    assert drawing.trend([0.0] * 20 + [0.5] * 20) == "first 20 +0.00 → last 20 +0.50 (+0.50)"
+    assert drawing.trend([0.0] * 39) == "no trend before 40 cycles"
+
+
 def test_a_lineage_is_one_line_that_follows_its_events() -> None:
     """Step and time left while a round trains; then how it ended, what acts, and the last gate."""
     life = LineageLife()

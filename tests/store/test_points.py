@@ -207,6 +207,24 @@ def test_the_last_cycles_are_counted_by_what_they_are(
     assert sorted((tally.skill, tally.cycles) for tally in newest) == [("do_nothing", 1), ("invalid", 1)]
 
 
+def test_what_each_skill_earned_is_summed_by_buckets(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
+    """Of neighbouring cycles of one agent, oldest first; counts and sums are those of the experiences."""
+    a_life(store, facts, shared_events)
+    lived = store.cycles.last("echo", 99)
+
+    found = store.charts.behaviours("echo", 2)
+
+    assert [one.bucket for one in found] == sorted(one.bucket for one in found)
+    for one in found:
+        mine = [each.total for each in lived if ((each.cycle or 0) // 2, each.action.skill) == (one.bucket, one.skill)]
+        assert one.cycles == len(mine)
+        assert one.total == pytest.approx(sum(mine))
+    assert sum(one.cycles for one in found) == len(lived)
+    assert store.charts.behaviours("delta", 2) == []
+
+
 def test_an_act_that_turns_out_to_stand_earlier_is_what_counts(
     store: ExperienceStore, facts: Facts, placed: Place
 ) -> None:

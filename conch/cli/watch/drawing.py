@@ -40,6 +40,44 @@ def colour(value: float | None) -> str:
     return "" if not value else "green" if value > 0 else "red"
 
 
+ENDS = 20
+"""Cycles at each end of those shown whose means the trend compares."""
+CHART_ROWS = 3
+AXIS = 7
+"""Cells of the figures beside the chart."""
+FULL = 1.0
+"""Measure of a goal that is reached."""
+
+
+def chart(values: Sequence[float], width: int, rows: int = CHART_ROWS) -> list[str]:
+    """The values as columns over `rows` lines, with the greatest and the least of the axis beside them.
+
+    Of more values than columns, neighbours are one column: their mean.
+    """
+    room = max(1, width - AXIS)
+    share = max(1, -(-len(values) // room))
+    columns = [sum(part) / len(part) for at in range(0, len(values), share) if (part := values[at : at + share])]
+    low, high = min(columns), max(columns)
+    steps = len(_STEPS) * rows
+    span = (high - low) or 1.0
+    heights = [1 + min(steps - 1, int((value - low) / span * steps)) for value in columns]
+    lines = []
+    for row in reversed(range(rows)):
+        cells = (min(len(_STEPS), max(0, height - row * len(_STEPS))) for height in heights)
+        drawn = "".join(_STEPS[cell - 1] if cell else " " for cell in cells)
+        beside = signed(high, 2) if row == rows - 1 else signed(low, 2) if row == 0 else ""
+        lines.append(f"{beside:>{AXIS - 1}} {drawn}")
+    return lines
+
+
+def trend(totals: Sequence[float]) -> str:
+    """The means of both ends of these totals, in words; of fewer than two ends what is lacking."""
+    if len(totals) < 2 * ENDS:
+        return f"no trend before {2 * ENDS} cycles"
+    first, last = (sum(part) / ENDS for part in (totals[:ENDS], totals[-ENDS:]))
+    return f"first {ENDS} {signed(first, 2)} → last {ENDS} {signed(last, 2)} ({signed(last - first, 2)})"
+
+
 def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
     """The agent's name and state, and what is wrong with the bus."""
     text = Text(no_wrap=True, overflow="ellipsis")
@@ -48,7 +86,9 @@ def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
     text.append(state, "yellow" if state != "running" else "green")
     text.append(f": {life.why}" if life.why else "")
     if (last := life.last) is not None:
-        text.append(f"  cycle {last.cycle}")
+        text.append(f"  cycle {max(last.cycle, life.at[0])}")
+        if life.phase and state == "running":
+            text.append(f" {life.phase}", "cyan")
     if len(picture.names) > 1:
         told = ", ".join(f"{count} {state}" for state, count in picture.states.items())
         text.append(f"  of {len(picture.names)} agents" + (f" ({told})" if told else ""))
@@ -59,7 +99,7 @@ def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
 
 
 def reward(life: AgentPicture, width: int) -> Text:
-    """The last total, the mean, and both over the last cycles."""
+    """The last total, the mean, the mean as it moved, and how its two ends compare."""
     totals = life.totals
     text = Text(no_wrap=True, overflow="ellipsis")
     if not totals:
@@ -68,10 +108,9 @@ def reward(life: AgentPicture, width: int) -> Text:
     text.append("last ").append(signed(totals[-1]), colour(totals[-1]) + " bold")
     text.append("   mean ").append(signed(smooth[-1]), colour(smooth[-1]) + " bold")
     text.append(f"   {len(totals)} cycles", "dim")
-    low, high, room = min(totals[-width:]), max(totals[-width:]), width - 7
-    text.append("\ntotal  ", "dim").append(sparkline(totals, room, low, high), "cyan")
-    text.append("\nmean   ", "dim").append(sparkline(smooth, room, low, high), "magenta")
-    return text.append(f"\nrange  {signed(low)} to {signed(high)}", "dim")
+    for line in chart(smooth, width):
+        text.append("\n" + line[:AXIS], "dim").append(line[AXIS:], "cyan")
+    return text.append(f"\n{trend(totals)}", "dim")
 
 
 def total(life: AgentPicture, width: int) -> Text:
@@ -121,9 +160,9 @@ def _named(name: str, width: int) -> str:
     return f"{name:<{room}}" if len(name) <= room else name[: room - 1] + "…"
 
 
-def below(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
-    """The consumers' lags, the watchers' alarms, the agent's lineage where it has one, and the result of the last
-    key."""
+def below(picture: WatchPicture, life: AgentPicture, width: int, *, whole: bool = True) -> Text:
+    """The consumers' lags and the watchers' alarms; the rules that fail, the goals, the agent's lineage, the result
+    of the last key. Not `whole`: without goals and failing rules."""
     text = Text(no_wrap=True, overflow="ellipsis")
     behind = [(name, lag) for name, lag in picture.lags if lag]
     text.append(" lag    ", "bold")
@@ -134,6 +173,16 @@ def below(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
     text.append("\n alarms ", "bold")
     more = f" (and {len(picture.alarms) - 1} more: conch status)" if len(picture.alarms) > 1 else ""
     text.append(picture.alarms[0] + more if picture.alarms else "none", "red" if picture.alarms else "dim")
+    failing = life.failing() if whole else []
+    if failing:
+        name, count, why = failing[0]
+        others = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+        text.append("\n rules  ", "bold")
+        text.append(f"{name} failed on {count} of {len(life.totals)} acts{others}: {why}", "red")
+    if whole and life.goals:
+        text.append("\n goals  ", "bold")
+        shown = (f"{'⚑ ' if best >= FULL else ''}{best:.2f} {statement}" for statement, best in life.goals)
+        text.append("  ".join(shown))
     if life.trained:
         text.append("\n trained ", "bold").append(life.trained)
     skipped = f"{picture.skipped:,} events came too fast to be shown" if picture.skipped else ""

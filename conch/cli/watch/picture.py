@@ -9,9 +9,25 @@ from typing import Any
 from conch.text import safe_text
 from conch.training import LineageState, after
 from conch.views import action_words, lineage_line, lineage_words, needed, scored_words, total_ms, urgent_need
-from conch_schemas import OF_TRAINING, ActionTaken, Event, ExperienceRecorded, NeedsChanged
+from conch_schemas import (
+    OF_TRAINING,
+    ActionDecided,
+    ActionTaken,
+    Event,
+    ExperienceRecorded,
+    GoalCheck,
+    NeedsChanged,
+    ThoughtFormed,
+)
 
-KINDS: tuple[type[Event], ...] = (ActionTaken, ExperienceRecorded, NeedsChanged, *OF_TRAINING)
+KINDS: tuple[type[Event], ...] = (
+    ThoughtFormed,
+    ActionDecided,
+    ActionTaken,
+    ExperienceRecorded,
+    NeedsChanged,
+    *OF_TRAINING,
+)
 """Event types that are read from the stream."""
 ROWS = 200
 """Cycles of one agent that are kept, the newest."""
@@ -24,6 +40,15 @@ MOST_AGENTS = 1000
 WORDS = 200
 """Characters of what was done."""
 SCORING = "scoring"
+PHASES: tuple[tuple[type[Event], str], ...] = (
+    (ThoughtFormed, "decides"),
+    (ActionDecided, "acts"),
+    (ActionTaken, "is scored"),
+    (ExperienceRecorded, "rests"),
+)
+"""What an agent does once this event of its cycle is there, in the order of a cycle."""
+FAILURES = ("error", "timeout")
+"""Statuses of a score that its rule failed to give."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +69,10 @@ class CycleRowModel:
     """Stream sequence of its newest revision; 0: not known."""
     parts: Mapping[str, float | None] = field(default_factory=dict)
     """Value of each paid component; None: it has none."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Components whose rule failed on it, and why."""
+    goals: tuple[tuple[str, float], ...] = ()
+    """(statement, best measure so far) of each goal that was checked."""
 
 
 @dataclass
@@ -58,6 +87,26 @@ class AgentPicture:
     needs: dict[str, float] = field(default_factory=dict)
     needs_cycle: int = -1
     lineage: LineageState = field(default_factory=LineageState)
+    at: tuple[int, int] = (-1, -1)
+    """(its newest cycle, the place of that cycle's newest event in PHASES)."""
+
+    @property
+    def phase(self) -> str:
+        """What it does in its newest cycle; empty where that is not known."""
+        return "" if self.at[1] < 0 else PHASES[self.at[1]][1]
+
+    @property
+    def goals(self) -> tuple[tuple[str, float], ...]:
+        """(statement, best measure) of each goal that the newest scored cycle checked."""
+        return next((row.goals for row in reversed(self.rows.values()) if row.total is not None), ())
+
+    def failing(self) -> list[tuple[str, int, str]]:
+        """(component, in how many cycles its rule failed, the newest reason), the most frequent first."""
+        counts: dict[str, tuple[int, str]] = {}
+        for row in self.rows.values():
+            for name, why in row.failed.items():
+                counts[name] = (counts.get(name, (0, ""))[0] + 1, why)
+        return sorted(((name, count, why) for name, (count, why) in counts.items()), key=lambda one: -one[1])
 
     @property
     def trained(self) -> str:
@@ -144,15 +193,15 @@ class WatchPicture:
             self._trained(life, after(life.lineage, event))
         if life is None or event.cycle is None:
             return
-        news = False
+        news = self._phase(life, event)
         if isinstance(event, ActionTaken):
-            news = life.put(acted(event))
+            news |= life.put(acted(event))
         elif isinstance(event, ExperienceRecorded):
-            news = life.put(scored(event, seq))
+            news |= life.put(scored(event, seq))
             if event.needs_after:
                 self._needs(life, event.cycle, event.needs_after)
         elif isinstance(event, NeedsChanged):
-            news = self._needs(life, event.cycle, event.after)
+            news |= self._needs(life, event.cycle, event.after)
         self.version += news
 
     def remember_lineage(self, agent: str, state: LineageState) -> None:
@@ -163,6 +212,14 @@ class WatchPicture:
         known = life.lineage.round
         if known is None or known.started.time < state.round.started.time:
             self._trained(life, state)
+
+    def _phase(self, life: AgentPicture, event: Event) -> bool:
+        """Whether the event brings the agent on in its newest cycle."""
+        place = next((place for place, (kind, _) in enumerate(PHASES) if isinstance(event, kind)), -1)
+        if place < 0 or event.cycle is None or (event.cycle, place) <= life.at:
+            return False
+        life.at = (event.cycle, place)
+        return True
 
     def _trained(self, life: AgentPicture, state: LineageState) -> None:
         self.version += life.lineage is not state
@@ -214,4 +271,15 @@ def scored(event: ExperienceRecorded, seq: int = 0) -> CycleRowModel:
         revision=event.revision,
         seq=seq,
         parts={safe_text(one.component, one_line=True): one.value for one in event.scores if one.weight > 0},
+        failed={
+            safe_text(one.component, one_line=True): safe_text(one.explanation, one_line=True)[:WORDS]
+            for one in event.scores
+            if one.status in FAILURES
+        },
+        goals=tuple(map(_goal, event.goals)),
     )
+
+
+def _goal(check: GoalCheck) -> tuple[str, float]:
+    best = check.best if check.outcome == "error" else max(check.best, check.measure)
+    return safe_text(check.statement, one_line=True)[:WORDS], best

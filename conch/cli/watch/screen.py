@@ -30,10 +30,12 @@ DRAW_SECONDS = 0.25
 WIDE, NARROW, SLIM = 100, 60, 44
 """Columns from which on the panels are side by side, and the table has all its columns; from which on components and
 needs are side by side, with readable names; and from which on the table has more than the totals."""
-PANELS = {"-wide": 16, "-narrow": 22, "-slim": 30, "-tiny": 30}
+PANELS = {"-wide": 16, "-narrow": 23, "-slim": 31, "-tiny": 31}
 """Least lines of a screen of each width that has panels: with fewer there is no room for the cycles beneath them."""
 BELOW = 12
 """Lines from which on there is room for lag and alarms, and for the names of the columns."""
+WHOLE_BELOW = 20
+"""Lines from which on there is room for goals and failing rules, too."""
 TABLE_ROWS = 100
 """Cycles in the table, the newest."""
 FEW = 20
@@ -107,18 +109,17 @@ class WatchApp(App[None]):
     #head, #total { height: 1; background: $panel; }
     #panels { height: auto; layout: vertical; }
     #reward, #components, #needs { border: round $primary; padding: 0 1; height: 7; }
-    #reward { height: 6; }
     #parts { height: 7; }
     #components, #needs { width: 1fr; }
     .-wide #panels { layout: horizontal; }
-    .-wide #reward { width: 2fr; height: 7; }
+    .-wide #reward { width: 2fr; }
     .-wide #parts { width: 3fr; }
     .-slim #parts, .-tiny #parts { layout: vertical; height: 14; }
     .-slim #components, .-slim #needs, .-tiny #components, .-tiny #needs { width: 100%; }
     #fleet { height: auto; max-height: 10; border: round $secondary; }
     #cycles { height: 1fr; min-height: 3; scrollbar-size-horizontal: 0; }
     .-tiny #cycles { scrollbar-size-vertical: 0; }
-    #below { height: auto; max-height: 4; }
+    #below { height: auto; max-height: 6; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
@@ -202,7 +203,7 @@ class WatchApp(App[None]):
         for name, draw in (("reward", drawing.reward), ("components", drawing.components), ("needs", drawing.needs)):
             room = self.query_one(f"#{name}").content_size.width
             self._show(name, draw(life, room))
-        self._show("below", drawing.below(picture, life, self.size.width))
+        self._show("below", drawing.below(picture, life, self.size.width, whole=self.size.height >= WHOLE_BELOW))
         self._draw_cycles(life, anew=new_table)
         for table in self.query("#fleet").results(_KeyedTable):
             lives = list(picture.lives.values())[:FLEET_ROWS]

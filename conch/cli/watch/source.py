@@ -20,7 +20,7 @@ from conch.requests import ask, ask_all
 from conch.tasks import background
 from conch.text import safe_text
 from conch.training import LineageState
-from conch.views import read_lineage
+from conch.views import read_lineage, waiting_words
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
 
 Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
@@ -153,7 +153,7 @@ class PictureSource:
             else:
                 answer = await ask(bus, control_subject(picture.names[0], "status"), {}, timeout=1.0)
             for row in answer.get("agents", [answer]):
-                picture.tell(str(row["agent"]), str(row["state"]), str(row["why"]))
+                picture.tell(str(row["agent"]), str(row["state"]), _why(row["why"], row.get("asks")))
             picture.change(states=dict(answer.get("states", {})))
         except ConchError:
             for name in picture.lives:
@@ -244,3 +244,10 @@ class PictureSource:
                 return None
             marks = list(store.chain.marks_of(agent, str(experience.action_id)))
             return experience, marks, store.cycles.act(agent, number)
+
+
+def _why(why: object, asks: object) -> str:
+    """Why an agent is in its state; where a question to its mind is open for long, what it waits for."""
+    if not isinstance(asks, dict):
+        return str(why)
+    return waiting_words(str(asks["phase"]), float(asks["seconds"]), int(asks["tokens"]))

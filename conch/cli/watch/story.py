@@ -34,6 +34,8 @@ p          pause the agent that is shown, or let it go on
 tab        from one table to the other
 ?          this
 
+chart      the mean of the last 20 cycles; the figures beside it are its greatest and least
+rules      those that failed on acts shown here, and why
 total      … while the act is being scored; `n of m scored` while some are missing
 mean       of the last 20 cycles
 lag        events that a consumer has still to read"""

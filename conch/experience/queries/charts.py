@@ -18,6 +18,7 @@ from conch.experience.models import (
     ExperienceSummary,
     GoalMove,
     LifeBlock,
+    SkillBucket,
 )
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import (
@@ -79,6 +80,9 @@ _TALLY: Final = """
         SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?
     ) AS recent
     GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3 NULLS FIRST, 4, 5 NULLS FIRST"""
+# Both columns are in the index by cycle: no row is read.
+_BEHAVIOURS: Final = """
+    SELECT cycle / ?, skill, count(*), sum(total) FROM experiences WHERE agent = ? GROUP BY 1, 2 ORDER BY 1, 2"""
 _FIGURES: Final = "SELECT outcome, total, coverage, complete FROM experiences"
 _BODIES: Final = "SELECT unpacked(a.body) FROM experiences e JOIN acts a ON a.act = e.act"
 _BODIES_OF_ONE: Final = f"{_BODIES} WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
@@ -150,6 +154,9 @@ class SqlCharts:
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
         return [CycleCounts(*row) for row in self._file.rows(_TALLY, agent, last)]
+
+    def behaviours(self, agent: str, width: int) -> list[SkillBucket]:
+        return [SkillBucket(*row) for row in self._file.rows(_BEHAVIOURS, width, agent)]
 
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
         with self._file.intact():

@@ -9,11 +9,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
+from conch_services.dashboard.agents.page import ROUTES as AGENTS
+from conch_services.dashboard.alarms.page import ROUTES as ALARMS
 from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.assets import HashedFiles
 from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.compare.page import ROUTES as COMPARE
 from conch_services.dashboard.errors import HANDLERS
+from conch_services.dashboard.film.page import ROUTES as FILM
 from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
@@ -33,6 +36,9 @@ def make_app(world: DashboardContext) -> Starlette:
         routes=[
             *STORY,
             *COMPONENT,
+            *AGENTS,
+            *ALARMS,
+            *FILM,
             *COMPARE,
             *WHATIF,
             *ROUTES,

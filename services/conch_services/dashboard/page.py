@@ -15,10 +15,12 @@ from starlette.responses import HTMLResponse, Response
 from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
 from conch.text import safe_text
 from conch.views import action_words, fixed, needed, scored_of, signed, step_words, total_ms
+from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
 from conch_services.dashboard.ranges.wanted import PARAMETER, USUAL_LAST, WantedRange, wanted_range
 from conch_services.dashboard.story.strip import adds, reward_strip
+from conch_services.dashboard.story.terms import terms_of
 from conch_services.dashboard.world import DashboardContext
 
 
@@ -46,6 +48,12 @@ MENU = (
         f"The figures of the last cycles as they come: rewards, needs, what was done, goals. {_CHARTS}",
     ),
     MenuEntry(
+        "/film",
+        "Film",
+        "The life of the agent replayed from the log, up to a thousand times as fast: what it thought, did and earned, "
+        "its needs and goals. Below, what share of its cycles each skill had, and what it earned.",
+    ),
+    MenuEntry(
         "/cycles",
         "Cycles",
         "Every cycle, the newest first: one thought, one act, and the reward it got. A cycle's own page tells it from "
@@ -66,6 +74,17 @@ MENU = (
         "Review",
         "Cycles that stand out, one at a time: your word on each is a score of its own. In the tab Rows you decide "
         "which rows of data sets may be trained on.",
+    ),
+    MenuEntry(
+        "/agents",
+        "Agents",
+        "Every agent of the home: its reward, what it does, its goals, alarms, cost and policy. Found by name, sorted.",
+    ),
+    MenuEntry(
+        "/alarms",
+        "Alarms",
+        "Signs that a reward is gamed or teaches nothing, of all agents: what is on, its figure now, and what was. To "
+        "acknowledge one says that you have seen it.",
     ),
     MenuEntry("/bus", "Bus", "The stream of facts, how far each consumer has read it, and what none could handle."),
     MenuEntry("/witness", "Witness", "The chain of marks, one for every act and score set; a change of any breaks it."),
@@ -98,6 +117,7 @@ TEMPLATES.filters |= {
     "step_words": step_words,
     "reward_strip": lambda one: reward_strip(adds(one), one.total),
     "alarm_bounds": lambda one: bounds(one.alarm, one.value, one.threshold),
+    "alarm_figure": lambda one: bounds(one.alarm, one.now, one.threshold),
 }
 
 
@@ -124,6 +144,8 @@ async def surroundings(request: Request) -> dict[str, object]:
     looked: QueryResult[tuple[str, ...]] = await asked(_acted(world))
     agents = looked.found or (world.settings.agent,)
     agent = chosen(request, agents, world.settings.agent)
+    alarms = (await alarms_now(request, agents)).found or ()
+    fresh = [one for one in alarms if one.acknowledged is None]
     path = request.url.path
     several = {"agent": agent} if len(agents) > 1 else {}
     wanted, wrong = wanted_range(request.query_params)
@@ -143,6 +165,9 @@ async def surroundings(request: Request) -> dict[str, object]:
         "ranges": [(one, _query(several | {PARAMETER: one.text})) for one in OFFERED],
         "of_agent_alone": _query(several),
         "bus_state": world.hub.state,
+        "terms": terms_of(path),
+        "alarm_count": len(fresh),
+        "serious_alarms": sum(one.severity == "serious" for one in fresh),
         "guarded": not world.settings.ui.unsafe_allow_unauthenticated,
         "history_broken": looked.why if looked.broken else "",
     }

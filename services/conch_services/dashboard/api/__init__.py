@@ -12,6 +12,7 @@ from starlette.responses import Response
 from conch_schemas import JsonObject
 from conch_services.dashboard.api import (
     actions,
+    alarms,
     approvals,
     chat,
     exports,
@@ -62,7 +63,8 @@ def openapi() -> JsonObject:
 
 def _routed() -> FastAPI:
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
-    for part in (exports, history, live, memories, actions, own_goals, approvals, chat, reviews, training, weights):
+    parts = (exports, history, live, memories, actions, alarms, own_goals, approvals, chat, reviews, training, weights)
+    for part in parts:
         api.include_router(part.router, dependencies=[Depends(clear_query)])
     return api
 

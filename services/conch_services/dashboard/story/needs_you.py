@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,10 +11,10 @@ from urllib.parse import quote
 from conch.consumer.operations import watched
 from conch.consumer.runtime import open_dead_letters
 from conch.experience import ExperienceReader
-from conch.requests import waiting_acts
-from conch.rewards.watch import MEANINGS, ActiveAlarm, alarm_name, bounds, severity
+from conch.requests import acknowledged, waiting_acts
+from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
-from conch.views import approvals_shown, fixed
+from conch.views import AlarmRow, alarm_rows, approvals_shown, fixed
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agents_of
 from conch_services.dashboard.world import DashboardContext
@@ -41,6 +42,10 @@ class NeedsYou(NamedTuple):
     """What to do."""
     path: str
     """The page where that is done, with its query."""
+    alarm: str = ""
+    """The alarm that it is; empty: it is none."""
+    component: str | None = None
+    """The component that the alarm is about."""
 
 
 class Waiting(NamedTuple):
@@ -68,6 +73,7 @@ async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bo
     bus = world.bus
     acts = approvals_shown(await waiting_acts(bus, world.home, agents)).acts
     states = await watched(bus, agents)
+    alarms = alarm_rows(states, world.settings, await asyncio.to_thread(acknowledged, world.home))
     letters = Counter([letter.consumer async for letter in open_dead_letters(bus)])
     return [
         *(
@@ -82,7 +88,7 @@ async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bo
             )
             for one in acts
         ),
-        *(_alarm(agent, one, several=several) for agent, state in states.items() for one in state.active),
+        *(_alarm(one, several=several) for one in alarms if one.acknowledged is None),
         *(
             NeedsYou(
                 "letters",
@@ -98,16 +104,18 @@ async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bo
     ]
 
 
-def _alarm(agent: str, one: ActiveAlarm, *, several: bool) -> NeedsYou:
+def _alarm(one: AlarmRow, *, several: bool) -> NeedsYou:
     of = f"{one.component}: " if one.component else ""
     return NeedsYou(
-        alarm_name(one.alarm),
-        severity(one.alarm),
-        agent,
+        one.name,
+        one.severity,
+        one.agent,
         f"{of}{safe_text(one.what, one_line=True)}",
-        f"since {one.cycle:,}" if one.cycle is not None else "",
-        f"{MEANINGS[one.alarm]} ({bounds(one.alarm, one.value, one.threshold)})",
-        _of(agent, "/rewards", several=several),
+        f"since {one.since:,}" if one.since is not None else "",
+        f"{MEANINGS[one.alarm]} ({bounds(one.alarm, one.value if one.now is None else one.now, one.threshold)})",
+        _of(one.agent, "/alarms", several=several),
+        one.alarm,
+        one.component,
     )
 
 

@@ -1,0 +1,1 @@
+"""All agents of the home in one table."""

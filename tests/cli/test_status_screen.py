@@ -20,7 +20,8 @@ def everything(count: int = 9) -> dict[str, Any]:
     several = range(count)
     agent = {"agent": "echo", "state": "mind", "why": LONG, "needs": {f"need-{n}": 0.5 for n in range(4)}}
     goals = [{"id": f"g{n}", "statement": LONG, "best": None} for n in several]
-    alarm = {"alarm": "held_out", "component": None, "value": 0.0, "threshold": 1.0}
+    alarm = {"alarm": "held_out", "name": "paid, not better", "severity": "serious", "component": None}
+    alarm |= {"value": 0.0, "threshold": 1.0, "now": None, "acknowledged": None}
     alarms = [alarm | {"agent": "echo", "since": 3, "what": LONG} for _ in several]
     names = [f"judge-number-{n}" for n in several]
     return {

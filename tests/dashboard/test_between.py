@@ -30,6 +30,8 @@ async def test_the_palette_finds_pages_cycles_and_words(tab: Page) -> None:
     await expect(tab.locator("#places [aria-selected=true]")).to_contain_text("Rewards")
     await tab.keyboard.press("Enter")
     await expect(tab).to_have_url(re.compile(r"/rewards$"))
+    await expect(tab.locator("h1")).to_contain_text("Rewards")
+    await expect(tab.locator("#find")).to_be_visible()
     await tab.keyboard.press("Control+k")
     await tab.locator("#sought-place").fill("12")
     await expect(tab.locator("#places li").last).to_contain_text("Cycles with “12”")

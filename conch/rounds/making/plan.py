@@ -24,7 +24,8 @@ FREE_SHARE: Final = 0.75
 BASE_SHARE: Final = 1 / 3
 """Share of `training.replay` that are the base's own answers; the rest are rows of the round before."""
 ROWS_AN_EVALUATION: Final = 16
-"""Rows for which there is one evaluation: after each second row of SmolLM2 it took three quarters of the time."""
+"""Rows for which there is one evaluation: it decodes and scores the whole eval set, which takes longer than training on
+a row."""
 MOST_EVALUATIONS: Final = 8
 ATTENTION: Final = ("q_proj", "k_proj", "v_proj", "o_proj")
 

@@ -33,8 +33,8 @@ def main() -> int:
     except BrokenPipeError:
         return 1  # the parent has gone
     except ImportError as error:
-        reason = f"training needs what is not installed ({error.name}): pip install 'conch-agent[train]'"
-        pipe.report(TrainingFailure(round=job.round, reason=reason, can_retry=False))
+        reason, can_retry = failure_of(error, job)
+        pipe.report(TrainingFailure(round=job.round, reason=reason, can_retry=can_retry))
         return 1
     except Exception as error:
         if not isinstance(error, ConchError):

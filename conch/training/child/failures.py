@@ -22,8 +22,9 @@ _NO_MEMORY: Final = (
     "Cannot allocate memory",
     "out of memory",
     "bad_alloc",
+    "failed to map segment",
 )
-"""What torch, safetensors and the C++ runtime say."""
+"""What torch, safetensors, the C++ runtime and the loader of compiled modules say."""
 _SHOWN: Final = 300
 """Most characters of another library's words in a reason."""
 
@@ -46,4 +47,6 @@ def failure_of(error: BaseException, job: TrainingJob) -> tuple[str, bool]:
             f"{job.max_tokens} tokens a row)",
             job.memory_mib is None,
         )
+    if isinstance(error, ImportError):
+        return f"training needs what is not installed ({error.name}): pip install 'conch-agent[train]'", False
     return f"training failed with {type(error).__name__}: {said[:_SHOWN]}", True

@@ -45,4 +45,7 @@ document.addEventListener("click", async (event) => {
   wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
   if (answer?.ok) say(`Weight set ${(await answer.json()).version.slice(0, 12)} is in force from the next act on.`);
 });
-if (form) draw();
+if (form) {
+  draw();
+  told(); // of a slider that was moved before this script was here
+}

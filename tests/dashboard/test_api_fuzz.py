@@ -67,6 +67,8 @@ WITHOUT = {
     "POST /agents/{agent}/goal/drop",
     "POST /agents/{agent}/goal/accept",
     "POST /agents/{agent}/goal/veto",
+    "POST /agents/{agent}/alarms/acknowledge",  # of an alarm that is on
+    "POST /agents/{agent}/weights",  # of the parts that there are, in a run
     "POST /agents/{agent}/approve",
     "POST /agents/{agent}/deny",
     "POST /agents/{agent}/chat",

@@ -107,7 +107,7 @@ async def test_the_keys_of_a_page_are_told(tab: Page, path: str) -> None:
     await tab.keyboard.press("?")
 
     await expect(box).to_contain_text(about)
-    assert await box.locator("kbd").all_inner_texts() == ["?", "t", "h", *keys.get(path, [])]
+    assert await box.locator("kbd").all_inner_texts() == ["?", "t", "h", "g", *keys.get(path, [])]
     assert all(await box.locator("dd").all_inner_texts())
     await tab.keyboard.press("Escape")
     await expect(box).to_be_hidden()

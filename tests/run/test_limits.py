@@ -31,7 +31,7 @@ def under(house: Any, shell: str, *arguments: str) -> subprocess.CompletedProces
             r"a process may open 32 files here \(ulimit -n\), a run needs 48: raise the limit",
         ),
         (
-            "ulimit -d 56000; {conch}",
+            "ulimit -d 62000; {conch}",
             1,
             r"no further process or thread may be started: raise the limit \(ulimit -u or -d",
         ),

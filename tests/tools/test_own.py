@@ -93,11 +93,11 @@ async def test_a_tool_that_hangs_is_ended_and_the_next_call_has_a_new_process(ma
     tools = await make(
         "import subprocess\n@tool\ndef hangs() -> str:\n    '''Hangs.'''\n"
         "    subprocess.Popen(['sleep', '4711'])\n    time.sleep(600)\n" + WEATHER,
-        timeout=1.0,
+        timeout=4.0,
     )
     outcome = await tools("hangs")
 
-    assert (outcome.status, outcome.error) == ("timeout", "hangs took longer than 1 seconds")
+    assert (outcome.status, outcome.error) == ("timeout", "hangs took longer than 4 seconds")
     await until(
         lambda: not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "4711"]]
     )

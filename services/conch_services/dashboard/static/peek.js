@@ -3,13 +3,13 @@ const box = document.getElementById("peek"), place = document.getElementById("pe
 let at = null; // the row whose cycle is shown
 
 async function show(row) {
-  const link = row?.querySelector("a[href*='/cycles/']");
+  const link = row?.querySelector("a[href*='cycles/']");
   if (!link) return;
   at?.removeAttribute("aria-current");
   at = row;
   at.setAttribute("aria-current", "true");
   const address = new URL(link.href);
-  address.pathname += "/peek";
+  address.pathname = `${address.pathname}/peek`;
   await window.htmx.ajax("GET", address.pathname + address.search, { target: place, swap: "innerMorph" });
   if (!box.open && at) box.show();
 }

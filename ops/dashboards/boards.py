@@ -119,6 +119,28 @@ AN_AGENT: Final = Board(
             "Thoughts and decisions that used tokens, in the time that is shown: their cost is in no sum.",
             (increase("conch_llm_unpriced_replies_total", AGENT, "agent", "model"), "{{agent}} {{model}}"),
         ),
+        graph(
+            "Turns of a team",
+            "Acts by role and topology, in the time that is shown; none of an agent that is no team.",
+            (increase("conch_team_turns_total", AGENT, "agent", "role", "topology"), "{{agent}} {{role}} {{topology}}"),
+        ),
+        graph(
+            "Reward of a team",
+            "Totals above and below 0 by role, in the time that is shown.",
+            (increase("conch_team_reward_gained_total", AGENT, "agent", "role"), "{{agent}} {{role}} gained"),
+            (increase("conch_team_reward_lost_total", AGENT, "agent", "role"), "{{agent}} {{role}} lost"),
+        ),
+        graph(
+            "Tokens of a team",
+            "Output tokens of thoughts and decisions by role, a second.",
+            (rate("conch_team_tokens_total", AGENT, "agent", "role"), "{{agent}} {{role}}"),
+        ),
+        graph(
+            "Messages and switches of a team",
+            "Messages by the role that sent them, switches of the topology by outcome, in the time that is shown.",
+            (increase("conch_team_messages_total", AGENT, "agent", "role"), "{{agent}} {{role}} messages"),
+            (increase("conch_team_switches_total", AGENT, "agent", "outcome"), "{{agent}} {{outcome}} switches"),
+        ),
     ),
 )
 

@@ -20,7 +20,8 @@ from conch.cli.common import open_bus
 from conch.config import Settings
 from conch.consumer.group.lag import report_position
 from conch.home import Home
-from conch_schemas import ActionTaken
+from conch_schemas import ActionTaken, TeamMessage, TeamSwitched
+from tests.metrics.conftest import make, make_act, make_experience
 from tests.metrics.prometheus import Prometheus, mind
 from tests.run.conftest import House, Live
 from tests.training.lives import LineageLife, publish
@@ -124,6 +125,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory, needs: Callable[[str, str], N
         live.recorded(1)
         live.until(lambda: house.status().get("metrics"), "the metrics' address")
         asyncio.run(_train(house.home))
+        asyncio.run(_team_up(house.home))
         prometheus = Prometheus(place / "prometheus", house.status()["metrics"], OPS / "prometheus" / "conch.yml")
         stack.callback(prometheus.close)
         yield Seen(house, live, prometheus)
@@ -140,6 +142,21 @@ async def _train(home: Path) -> None:
     """The whole life of a lineage, with a round that trains."""
     async with open_bus(Home(home), Settings()) as bus:
         await publish(bus, LineageLife(begun=datetime.now(UTC)).whole(running=True))
+
+
+async def _team_up(home: Path) -> None:
+    """A step of a team that gained and one that lost, a message, a switch."""
+    turn = {"team": "crew", "role": "coder", "step": 0, "epoch": 0, "topology": "flat"}
+    told = {"team": "crew", "sender": "coder", "to": ("critic",), "step": 0, "epoch": 0, "text": "done"}
+    events = (
+        make_act(agent="crew", team=turn, usage={"input_tokens": 9, "output_tokens": 7}),
+        make_experience(agent="crew", team=turn),
+        make_experience(agent="crew", cycle=1, team=turn, total=-0.1),
+        make(TeamMessage, agent="crew", **told),
+        make(TeamSwitched, agent="crew", team="crew", epoch=1, topology="star"),
+    )
+    async with open_bus(Home(home), Settings()) as bus:
+        await publish(bus, events)
 
 
 def _panels() -> Iterator[Any]:

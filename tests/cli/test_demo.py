@@ -14,6 +14,7 @@ from conch.home import Home
 from conch.report import check
 
 Printed = Callable[[], str]
+SHIPPED = demo.CONFIG
 SETTINGS = """\
 # The settings of a test: a mind that needs no model.
 mind:
@@ -88,11 +89,10 @@ async def test_missing_packages_are_named(common: CommonOptions, monkeypatch: py
     assert not common.where().path.exists()
 
 
-def test_its_settings_are_valid(common: CommonOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_settings_are_valid(common: CommonOptions) -> None:
     """The settings that it ships are read, and let it train by itself."""
-    monkeypatch.undo()
     common.where().path.mkdir()
-    common.where().config_file.write_text(demo.CONFIG.read_text())
+    common.where().config_file.write_text(SHIPPED.read_text())
 
     settings = common.settings()
 

@@ -8,7 +8,7 @@ import traceback
 
 from conch.errors import ConchError
 from conch.training.child.failures import failure_of
-from conch.training.child.limits import die_with_parent, go_offline, take_little
+from conch.training.child.limits import die_with_parent, go_offline, lift_limit, take_little
 from conch.training.child.pipe import ParentPipe
 from conch.training.child.resume import WorkDirectory
 from conch.training.job import TrainingFailure
@@ -33,10 +33,12 @@ def main() -> int:
     except BrokenPipeError:
         return 1  # the parent has gone
     except ImportError as error:
+        lift_limit()
         reason, can_retry = failure_of(error, job)
         pipe.report(TrainingFailure(round=job.round, reason=reason, can_retry=can_retry))
         return 1
     except Exception as error:
+        lift_limit()
         if not isinstance(error, ConchError):
             traceback.print_exc(file=sys.stderr)
         reason, can_retry = failure_of(error, job)

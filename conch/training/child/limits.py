@@ -44,13 +44,19 @@ def take_little(job: TrainingJob) -> int:
     """Lower the priority and limit the memory; returns how many threads torch may have.
 
     The limit is one of writable private memory (RLIMIT_DATA), which Linux holds; address space would count libraries
-    and the stacks of threads.
+    and the stacks of threads. It is the soft limit: `lift_limit` takes it back.
     """
     os.nice(NICE)
     if job.memory_mib is not None:
-        limit = job.memory_mib * 2**20
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (job.memory_mib * 2**20, most))
     return job.threads if job.threads is not None else max(1, _processors() - 1)
+
+
+def lift_limit() -> None:
+    """Allow the process memory again: after a MemoryError, what is left is a report of some bytes."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def peak_mib() -> float:

@@ -33,6 +33,7 @@ from .models import removal_of as removal_of
 from .models import removed_words as removed_words
 from .postgres import PostgresReader as PostgresReader
 from .postgres import PostgresStore as PostgresStore
+from .postgres import SharedPostgresStore as SharedPostgresStore
 from .queries.bodies import ShownCheck as ShownCheck
 from .queries.bodies import ShownLine as ShownLine
 from .queries.bodies import ShownScore as ShownScore
@@ -42,6 +43,7 @@ from .queries.examples import ExampleMark as ExampleMark
 from .queries.examples import ExampleMessage as ExampleMessage
 from .queries.forget import StoreSearch as StoreSearch
 from .queries.forget import remove_acts as remove_acts
+from .queries.owned import stored_partition as stored_partition
 from .sqlite import MemoryStore as MemoryStore
 from .sqlite import SqliteReader as SqliteReader
 from .sqlite import SqliteStore as SqliteStore

@@ -3,18 +3,36 @@ go."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 import os
 import random
 import signal
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.errors import StoreAwayError, StoreError
-from conch.experience import PostgresReader, PostgresStore, RetentionLimits, SharedPostgresStore, stored_partition
+from conch.bus import MemoryBus, shared_subscription
+from conch.cli.run.prepare import claim
+from conch.config import Settings
+from conch.consumer import ServiceContext
+from conch.consumer.group import joined
+from conch.consumer.group.lag import standings
+from conch.errors import BusError, StoreAwayError, StoreError
+from conch.experience import (
+    PostgresReader,
+    PostgresStore,
+    RetentionLimits,
+    SharedPostgresStore,
+    store_location,
+    stored_partition,
+)
 from conch.experience.queries import prune
-from conch_schemas import Event
+from conch_schemas import Event, ExperienceRecorded, decode, encode, subject_filter, subject_of
+from conch_services.store.consumer import StoreService
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
@@ -175,6 +193,79 @@ def test_a_worker_removes_cycles_of_its_own_agents(url: str, facts: Facts, monke
         left = {agent: len(one.cycles.last(agent, 99)) for agent in AGENTS}
 
     assert left == {agent: 2 if stored_partition(agent) < 8 else CYCLES for agent in AGENTS}
+
+
+@contextlib.asynccontextmanager
+async def serving(bus: MemoryBus, url: str, home: Path, name: str) -> AsyncIterator[StoreService]:
+    """A worker of this name at work; on leaving it is stopped in order."""
+    settings = Settings.model_validate({"store": {"url": url}})
+    async with joined(bus, ["store"], name) as members, shared_subscription(bus) as shared_events:
+        service = StoreService(ServiceContext(settings, home, members=members))
+        stop = asyncio.Event()
+        task = asyncio.create_task(service.run(shared_events, stop))
+        yield service
+        stop.set()
+        await task
+
+
+async def test_workers_take_agents_over_and_take_letters_of_their_own(
+    url: str, tmp_path: Path, facts: Facts, until: Callable[..., Awaitable[None]]
+) -> None:
+    """Alone a worker has all; a second one gets its half, answers for it, and leaves it behind: each agent's cycles are
+    published in order, no revision twice."""
+    async with MemoryBus() as bus:
+
+        async def publish(first: int, last: int) -> None:
+            for fact in (fact_at(facts, seq) for seq in range(first, last + 1)):
+                await bus.publish(subject_of(fact), encode(fact), id=f"{fact.agent}{fact.id}")
+
+        async def letters_of(agent: str) -> dict[str, object]:
+            subject = f"conch.ctl._consumer.store.{stored_partition(agent)}.retry"
+            return dict(json.loads(await bus.request(subject, b'{"seq": 9999}', timeout=5)))
+
+        await publish(1, LAST // 2)
+        async with serving(bus, url, tmp_path, "one") as one:
+            await until(lambda: one.handled >= bus.journal.last)
+            async with serving(bus, url, tmp_path, "two") as two:
+                await until(lambda: two.handled >= bus.journal.last)
+                await until(lambda: one.handled >= bus.journal.last)
+                parts = [service._partitions.owned for service in (one, two)]
+                await publish(LAST // 2 + 1, LAST - 100)
+                await until(lambda: min(one.handled, two.handled) >= bus.journal.last)
+                answers = [await letters_of(agent) for agent in AGENTS]
+            await until(lambda: len(one._partitions.owned) == 16)
+            await publish(LAST - 99, LAST)
+            await until(lambda: one.handled >= bus.journal.last)
+        [told] = await standings(bus)
+        published = [decode(found.data) async for found in bus.read([subject_filter(ExperienceRecorded)])]
+
+    assert [len(part) for part in parts] == [8, 8]
+    assert parts[0].isdisjoint(parts[1])
+    assert all("no longer on the stream" in str(answer["error"]) for answer in answers)
+    assert told.lag == 0
+    assert len({one.id for one in published}) == len(published)
+    # The facts are days old: an act whose scores come in the next transaction is recorded without them, then revised.
+    assert {agent: list(dict.fromkeys(one.cycle for one in published if one.agent == agent)) for agent in AGENTS} == {
+        agent: [number_of(agent, cycle) for cycle in range(1, CYCLES + 1)] for agent in AGENTS
+    }
+    with PostgresReader(url) as reader:
+        assert len(reader.cycles.last(None, 999)) == len(AGENTS) * CYCLES
+
+
+async def test_a_worker_of_another_home_joins_the_stream_that_its_database_has(url: str, tmp_path: Path) -> None:
+    """The claim of a stream is one home's: another home takes part with the same database, and is refused with any
+    other one."""
+    async with MemoryBus() as bus:
+        await claim(bus, "home-1", ["store"], "nats://here")
+        with SharedPostgresStore(url) as store:
+            store.set_epoch((await bus.state()).epoch)
+
+        await claim(bus, "home-2", ["store"], "nats://here", store_location(url, tmp_path))
+        with SharedPostgresStore(url) as store:
+            store.set_epoch("another stream")
+        for place in (None, store_location(None, tmp_path), store_location(url, tmp_path)):
+            with pytest.raises(BusError, match="another home stores what happens on the stream"):
+                await claim(bus, "home-2", ["store"], "nats://here", place)
 
 
 def _work_until_killed(url: str, facts: Facts, out: int, seed: int) -> None:

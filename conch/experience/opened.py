@@ -24,8 +24,8 @@ LARGEST: Final = 2**63 - 1
 IMPORTING: Final = "importing"
 """The meta value that says how far an import into the store has come; gone once it is complete."""
 POSITIONS: Final = "positions"
-"""The meta value with the position of each partition of the agents, as a JSON list, where several writers share a store;
-gone, all are at the meta value `position`."""
+"""The meta value with the position of each partition of the agents, as a JSON list, where several writers share a
+store; gone, all are at the meta value `position`."""
 _PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 

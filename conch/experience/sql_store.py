@@ -57,6 +57,8 @@ _OF_AN_ACTION: Final = (
     RewardAssigned,
     ForkScored,
 )
+_FIRST_DUE: Final = "SELECT min(due) FROM acts WHERE due IS NOT NULL{owned}"
+_WAITING: Final = "SELECT count(*) FROM acts WHERE due IS NOT NULL{owned}"
 _OUTBOX: Final = "SELECT place, body FROM outbox WHERE place > ? ORDER BY place LIMIT ?"
 _KINDS: Final = frozenset(FACTS) - {PersonForgotten}
 
@@ -99,8 +101,8 @@ class SqlReader:
 class SqlStore(SqlReader):
     """An `ExperienceStore` over an open store that it may write to; every commit is on disk before it returns.
 
-    It is the only writer, or, where it `shares`, the only one of the agents that it owns. What it has written of late it
-    knows, so that an act and its scores are joined without reading them again; after anything went wrong it knows
+    It is the only writer, or, where it `shares`, the only one of the agents that it owns. What it has written of late
+    it knows, so that an act and its scores are joined without reading them again; after anything went wrong it knows
     nothing, and reads.
     """
 
@@ -230,11 +232,11 @@ class SqlStore(SqlReader):
         return pruned
 
     def next_deadline(self) -> datetime | None:
-        due = self._file.row(f"SELECT min(due) FROM acts WHERE due IS NOT NULL{self._owned.condition}")[0]
+        due = self._file.row(_FIRST_DUE.format(owned=self._owned.condition))[0]
         return None if due is None else datetime.fromtimestamp(due, UTC)
 
     def waiting(self) -> int:
-        return int(self._file.row(f"SELECT count(*) FROM acts WHERE due IS NOT NULL{self._owned.condition}")[0])
+        return int(self._file.row(_WAITING.format(owned=self._owned.condition))[0])
 
     def unpublished(self) -> tuple[ExperienceRecorded, ...]:
         found: list[ExperienceRecorded] = []

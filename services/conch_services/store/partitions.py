@@ -54,8 +54,8 @@ class WorkerPartitions:
 
     @asynccontextmanager
     async def held(self, store: ExperienceStore, stop: asyncio.Event) -> AsyncIterator[asyncio.Event]:
-        """While entered, the worker owns what falls to it and is free. The event is set at `stop`, and when it is to own
-        something else. Raises StoreError, also in place of the body."""
+        """While entered, the worker owns what falls to it and is free. The event is set at `stop`, and when it is to
+        own something else. Raises StoreError, also in place of the body."""
         members = self._members
         if members is None:
             self.owned, self.is_settled = await self._thread.run(store.own, range(PARTITIONS)), True

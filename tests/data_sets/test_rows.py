@@ -78,7 +78,7 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
 def test_an_act_with_ten_million_letters_is_left_out(store: SqliteStore, put: Put, format: Format) -> None:
     """No trainer's context holds it; it is counted as too long, before any of it is looked through."""
     put(1)
-    put(2, prompt="see 1.2.3.4 " * 833_334)
+    put(2, raw="see 1.2.3.4 " * 833_334)
     put(3)
 
     _, left = answers(store, format)

@@ -19,7 +19,16 @@ from conch.experience.models import CycleFilter, DecisionState, PendingActs, Sco
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import stored_act
 from conch.rewards import parts_of_act
-from conch_schemas import ActionTaken, Claim, ExperienceRecorded, NeedsChanged, Part, PromptMessage, WeightsSet
+from conch_schemas import (
+    ActionTaken,
+    Claim,
+    ContractViolationError,
+    ExperienceRecorded,
+    NeedsChanged,
+    Part,
+    PromptMessage,
+    WeightsSet,
+)
 
 _prompt: Final = TypeAdapter(tuple[PromptMessage, ...]).validate_json
 _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -246,7 +255,9 @@ def agents_that_acted(file: OpenStore) -> tuple[str, ...]:
 def fill_context(file: OpenStore, case: JoinCase) -> JoinCase:
     """The case with its context from the rows."""
     for kind, seq, body in file.rows("SELECT kind, seq, unpacked(body) FROM contexts WHERE act = ?", case.number):
-        case.contexts[kind] = (seq, _CONTEXTS[kind.partition(":")[0]](body))
+        if (read := _CONTEXTS.get(kind.partition(":")[0])) is None:
+            raise ContractViolationError("a context of no kind that is known")
+        case.contexts[kind] = (seq, read(body))
         case.size += len(body)
     for name, seq, body in file.rows("SELECT id, seq, unpacked(body) FROM needs WHERE act = ?", case.number):
         case.needs[name] = (seq, stored_event(NeedsChanged, body))

@@ -19,7 +19,7 @@ from conch.consumer import ConsumerSpec, ServiceContext
 from conch.consumer.group import report_position
 from conch.consumer.runtime import ConsumerCounts, answer_retry, dead_letter, publish_dead_letter
 from conch.errors import ContractError
-from conch.experience import FACTS, store_location
+from conch.experience import FACTS, ExperienceStore, store_location
 from conch.log import get_logger
 from conch.processes import ConsumerNote
 from conch.tasks import OwnedTasks
@@ -52,6 +52,8 @@ SETTLE_SECONDS = 1.0
 """Seconds between two cleanups of the outbox, and between two reports of the position; after a crash at most this much
 is published again, under the same ids."""
 
+_CAUGHT_UP = [*map(subject_filter, FACTS), subject_filter(ExperienceRecorded)]
+"""What a store that is behind reads."""
 SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecorded,))
 
 
@@ -109,10 +111,7 @@ class StoreService:
             await self._thread.run(self._store.set_epoch, (await bus.state()).epoch)
             while True:
                 async with self._partitions.held(self._store, stop) as over:
-                    if self._partitions.owned:
-                        await self._hold(shared_events, over)
-                    else:
-                        await over.wait()
+                    await (self._hold(shared_events, over) if self._partitions.owned else over.wait())
                 if stop.is_set():
                     return
         finally:
@@ -126,12 +125,10 @@ class StoreService:
         self._outbox.open(bus, self._store)
         await self._thread.run(self._signing.open, self._store)
         stream = await bus.state()
-        if self._store.applied() > stream.last:  # the stream was restored: what comes now is not what was read
-            log.error("store.taken_back", position=self._store.applied(), last=stream.last)
-            await self._thread.run(self._store.set_position, stream.last)
+        await _set_back(self._store, self._thread, stream.last)
         await self._outbox.publish_the_rest()
         async with AsyncExitStack() as stack:
-            for subject in self._retry_subjects():
+            for subject in self._partitions.retry_subjects():
                 await stack.enter_async_context(bus.serve(subject, self._asked_to_retry))
             await self._catch_up(stream.last, over)
             after = self._store.applied()
@@ -151,11 +148,6 @@ class StoreService:
                 await self._tell()
                 await self._thread.run(self._signing.end)
             self._subscription = None
-
-    def _retry_subjects(self) -> list[str]:
-        """Where it is asked to take a letter again: under the numbers of its partitions, of a file under any name."""
-        names = [f"{number}.retry" for number in sorted(self._partitions.owned)] if self._location.is_shared else [">"]
-        return [f"conch.ctl._consumer.{self.name}.{name}" for name in names]
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
         """Join the event of a dead letter, for a store that does not run. Raises what is wrong with it."""
@@ -225,11 +217,9 @@ class StoreService:
         await self._tell()
         if stop.is_set():
             return
-        kinds: tuple[type[Event], ...] = (*FACTS, ExperienceRecorded)
-        filters = [subject_filter(kind) for kind in kinds]
-        unread = await self._bus.count(filters, after=after)
+        unread = await self._bus.count(_CAUGHT_UP, after=after)
         batch: list[ReceivedEvent] = []
-        async with aclosing(self._bus.read(filters, after=after)) as deliveries:  # type: ignore[type-var]
+        async with aclosing(self._bus.read(_CAUGHT_UP, after=after)) as deliveries:  # type: ignore[type-var]
             async for delivery in deliveries:
                 unread -= 1
                 batch.append(ReceivedEvent(delivery, agent_of(delivery.subject) or ""))
@@ -278,9 +268,7 @@ class StoreService:
                     raise
                 await self._give_up(bad.delivery, str(error))
                 facts = [fact for fact in facts if fact[0] != bad.seq]
-        told = log.bind()  # resolved once: there are many facts, and the level is seldom so low
-        for seq, event in facts:
-            told.debug("store.joined", fact=event.TYPE, seq=seq, agent_id=event.agent, action_id=event.action_id)
+        _log_joined(facts)
         self.tally.handled += len(facts)
         self.tally.duplicates = self._store.duplicates
         return recorded
@@ -312,11 +300,24 @@ class StoreService:
         return recorded
 
     async def _tell(self) -> None:
-        """Report the store's position on the bus, of all its workers. The store itself goes by the positions beside its
-        rows."""
+        """Report the position of the store, of all its workers, on the bus. The store goes by those beside its rows."""
         self._told, self._told_at = self._reached, time.monotonic()
         if self._passed:
             passed, self._passed = self._passed, 0
             await self._thread.run(self._store.apply, (), upto=passed, now=datetime.now(UTC))
         of_all = await self._thread.run(self._store.position) if self._location.is_shared else self._told
         await report_position(self._bus, self.name, FACTS, min(self._told, of_all))
+
+
+def _log_joined(facts: Sequence[tuple[int, Event]]) -> None:
+    told = log.bind()  # resolved once: there are many facts, and the level is seldom so low
+    for seq, event in facts:
+        told.debug("store.joined", fact=event.TYPE, seq=seq, agent_id=event.agent, action_id=event.action_id)
+
+
+async def _set_back(store: ExperienceStore, thread: StoreThread, last: int) -> None:
+    """Read from the end of the stream, `last`, where the store is beyond it: the stream was restored, and what comes
+    now is not what was read."""
+    if store.applied() > last:
+        log.error("store.taken_back", position=store.applied(), last=last)
+        await thread.run(store.set_position, last)

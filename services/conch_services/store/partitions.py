@@ -77,6 +77,11 @@ class WorkerPartitions:
         finally:
             self.is_settled = False
 
+    def retry_subjects(self) -> list[str]:
+        """Where it is asked to take a letter again: under the numbers of its partitions, alone under any name."""
+        names = [">"] if self._members is None else [f"{number}.retry" for number in sorted(self.owned)]
+        return [f"conch.ctl._consumer.{self._name}.{name}" for name in names]
+
     async def _watch(
         self,
         members: Membership,

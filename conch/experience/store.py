@@ -28,6 +28,7 @@ from conch.experience.models import (
     CostSummary,
     CycleCounts,
     CycleFilter,
+    CycleOrder,
     DecidedAct,
     ExperiencePoint,
     ExperienceSummary,
@@ -122,7 +123,18 @@ class CycleReader(Protocol):
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         """The last `limit` experiences that the filters let through, the newest first: a page of a list.
 
-        The next page is the one `before` the last cycle of this one. Every filter but `CycleFilter.text` has an index.
+        The next page is the one `before` the last cycle of this one. Every filter has an index, but `text`, `rule` and,
+        among the acts that moved any goal, `goal`.
+        """
+        ...
+
+    def ranked(
+        self, agent: str, filters: CycleFilter, order: CycleOrder, limit: int, skip: int = 0
+    ) -> list[ExperienceRecorded]:
+        """Of the experiences that the filters let through, in this order, the `limit` behind the first `skip`.
+
+        By `ms`, or with the filters `text` or `goal`: of the newest MOST_RANKED that they let through alone, which
+        take a quarter of a second; else of all: a million in a second.
         """
         ...
 

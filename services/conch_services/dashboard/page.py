@@ -94,6 +94,9 @@ MENU = (
 OFFERED = (WantedRange("life"), WantedRange("hour"), WantedRange("last", USUAL_LAST))
 """Ranges that each page offers."""
 
+_PLACES = (PARAMETER, "agent", "trail", "skip", "upto", "since", "newest")
+"""Parts of an address that name a range, or a place within what it shows: another range has other places."""
+
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
@@ -150,6 +153,7 @@ async def surroundings(request: Request) -> dict[str, object]:
     several = {"agent": agent} if len(agents) > 1 else {}
     wanted, wrong = wanted_range(request.query_params)
     named = {PARAMETER: wanted.text} if wanted.text else {}
+    others = {name: text for name, text in request.query_params.items() if name not in _PLACES and text} | several
     return {
         "menu": MENU,
         "path": path,
@@ -162,7 +166,9 @@ async def surroundings(request: Request) -> dict[str, object]:
         "and_range": f"&{urlencode(named)}" if named else "",
         "wanted": wanted,
         "range_wrong": wrong,
-        "ranges": [(one, _query(several | {PARAMETER: one.text})) for one in OFFERED],
+        "ranges": [(one, _query(others | {PARAMETER: one.text})) for one in OFFERED],
+        "of_others": _query(others | named),
+        "others": others,
         "of_agent_alone": _query(several),
         "bus_state": world.hub.state,
         "terms": terms_of(path),

@@ -212,11 +212,16 @@ class ChartReader(Protocol):
         """(how many recorded acts moved a goal, the last `limit` of them, oldest first)."""
         ...
 
-    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
-        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
+    def goal_checks(
+        self, agent: str, limit: int, before: int | None = None
+    ) -> list[tuple[int, tuple[ShownCheck, ...]]]:
+        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first.
+
+        `before`: a cycle's number, that one left out; so in the two below.
+        """
         ...
 
-    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
+    def policies(self, agent: str, limit: int, before: int | None = None) -> list[tuple[int, str | None, float]]:
         """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
         ...
 
@@ -240,8 +245,8 @@ class ChartReader(Protocol):
         """
         ...
 
-    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
-        """The last `limit` changes of needs, oldest first."""
+    def needs_history(self, agent: str, limit: int, before: int | None = None) -> list[NeedsChanged]:
+        """The last `limit` changes of needs, oldest first; with `before` those of acts alone."""
         ...
 
     def weight_sets(self, agent: str) -> list[WeightsSet]:

@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 
 from conch.views.line import signed
 from conch_schemas import NoveltyMeasured
-from conch_services.dashboard.pages.cycle_filters import filters_of
+from conch_services.dashboard.cycles.filters import filters_of
 from conch_services.dashboard.pages.cycles import ROWS
 from tests.dashboard.conftest import CYCLES, Dashboard
 

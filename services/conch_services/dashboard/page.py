@@ -67,6 +67,11 @@ MENU = (
     ),
     MenuEntry("/memory", "Memory", "What the agent remembers of its acts, its notes and your words, and from where."),
     MenuEntry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
+    MenuEntry(
+        "/whatif",
+        "What if",
+        f"Other weights on the recorded acts: what each would have earned; one press puts them in force. {_CHARTS}",
+    ),
     MenuEntry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
     MenuEntry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),
     MenuEntry(
@@ -79,6 +84,12 @@ MENU = (
         "/agents",
         "Agents",
         "Every agent of the home: its reward, what it does, its goals, alarms, cost and policy. Found by name, sorted.",
+    ),
+    MenuEntry(
+        "/compare",
+        "Compare",
+        "Two to six periods, policies, generations, weight sets or agents side by side: curves, differences with their "
+        "intervals, behaviours in the same states, and a blind vote.",
     ),
     MenuEntry(
         "/alarms",

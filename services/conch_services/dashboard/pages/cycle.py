@@ -38,9 +38,10 @@ from conch_schemas import (
     subject_filter,
     trace_id,
 )
-from conch_services.dashboard.asking import asked
+from conch_services.dashboard.asking import after, asked
+from conch_services.dashboard.cycles.alike import BetterAct, better_acts
+from conch_services.dashboard.cycles.filters import WantedCycles, wanted_cycles
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.pages.cycle_filters import WantedCycles, wanted_cycles
 from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.waterfall import BEARING, unweighted, waterfall
 from conch_services.dashboard.world import DashboardContext
@@ -88,6 +89,7 @@ class CycleHistory:
     """Problems of these marks and their links to the ones before."""
     forks: Sequence[ForkScored] = ()
     """Candidates of forks of this cycle, the best first."""
+    better: Sequence[BetterAct] = ()
 
 
 def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
@@ -101,7 +103,8 @@ def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
     removed = "" if acted is not None else removed_words(reader.retention.removals(agent), agent, number)
     problems = list(broken(reader.chain, agent, marks))
     forks = sorted(reader.forks.of_cycle(agent, number), key=lambda fork: (-fork.total, fork.seed))
-    return CycleHistory(place, last, before, behind, experience, act, removed, marks, problems, forks)
+    better = () if experience is None else better_acts(reader, experience)
+    return CycleHistory(place, last, before, behind, experience, act, removed, marks, problems, forks, better)
 
 
 def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
@@ -138,6 +141,7 @@ async def cycle(request: Request) -> Response:
         return await _unknown(request, number, "")
     try:
         found = await world.read(lambda reader: look(reader, agent, number))
+        found = replace(found, place=after(request, found.place))
     except NoStoreError as none:
         return await _unknown(request, number, safe_text(str(none), one_line=True))
     wanted = wanted_cycles(request.query_params)

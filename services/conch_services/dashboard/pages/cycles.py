@@ -14,9 +14,9 @@ from starlette.routing import Route
 from conch.experience import MOST_RANKED, CycleFilter, ExperienceReader
 from conch.needs import priorities_of
 from conch_schemas import ExperienceRecorded
-from conch_services.dashboard.asking import asked, number_of
+from conch_services.dashboard.asking import after, asked, number_of
+from conch_services.dashboard.cycles.filters import KINDS, NEWEST, ORDERS, OUTCOMES, WantedCycles, wanted_cycles
 from conch_services.dashboard.page import agent_of, agents_of, page
-from conch_services.dashboard.pages.cycle_filters import KINDS, NEWEST, ORDERS, OUTCOMES, WantedCycles, wanted_cycles
 from conch_services.dashboard.world import DashboardContext
 
 ROWS = 50
@@ -79,7 +79,7 @@ async def cycles(request: Request) -> Response:
         "wrong": wanted.wrong,
         "rows": rows,
         "span": f"{min(numbers)}-{max(numbers)}" if rows else "",
-        "place": listed.place,
+        "place": after(request, listed.place),
         "given": wanted.given,
         "order": wanted.order,
         "sorted": sorted_,

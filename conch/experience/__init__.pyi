@@ -3,11 +3,13 @@
 from .assemble import precedence as precedence
 from .location import StoreLocation as StoreLocation
 from .location import store_location as store_location
+from .models import MOST_RANKED as MOST_RANKED
 from .models import AdapterAct as AdapterAct
 from .models import ComponentStats as ComponentStats
 from .models import CostSummary as CostSummary
 from .models import CycleCounts as CycleCounts
 from .models import CycleFilter as CycleFilter
+from .models import CycleOrder as CycleOrder
 from .models import DecidedAct as DecidedAct
 from .models import DecisionState as DecisionState
 from .models import ExperiencePoint as ExperiencePoint

@@ -28,6 +28,7 @@ from conch.experience.models import (
     CostSummary,
     CycleCounts,
     CycleFilter,
+    CycleOrder,
     DecidedAct,
     ExperiencePoint,
     ExperienceSummary,
@@ -122,7 +123,18 @@ class CycleReader(Protocol):
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         """The last `limit` experiences that the filters let through, the newest first: a page of a list.
 
-        The next page is the one `before` the last cycle of this one. Every filter but `CycleFilter.text` has an index.
+        The next page is the one `before` the last cycle of this one. Every filter has an index, but `text`, `rule` and,
+        among the acts that moved any goal, `goal`.
+        """
+        ...
+
+    def ranked(
+        self, agent: str, filters: CycleFilter, order: CycleOrder, limit: int, skip: int = 0
+    ) -> list[ExperienceRecorded]:
+        """Of the experiences that the filters let through, in this order, the `limit` behind the first `skip`.
+
+        By `ms`, or with the filters `text` or `goal`: of the newest MOST_RANKED that they let through alone, which
+        take a quarter of a second; else of all: a million in a second.
         """
         ...
 
@@ -200,11 +212,16 @@ class ChartReader(Protocol):
         """(how many recorded acts moved a goal, the last `limit` of them, oldest first)."""
         ...
 
-    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
-        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
+    def goal_checks(
+        self, agent: str, limit: int, before: int | None = None
+    ) -> list[tuple[int, tuple[ShownCheck, ...]]]:
+        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first.
+
+        `before`: a cycle's number, that one left out; so in the two below.
+        """
         ...
 
-    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
+    def policies(self, agent: str, limit: int, before: int | None = None) -> list[tuple[int, str | None, float]]:
         """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
         ...
 
@@ -228,8 +245,8 @@ class ChartReader(Protocol):
         """
         ...
 
-    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
-        """The last `limit` changes of needs, oldest first."""
+    def needs_history(self, agent: str, limit: int, before: int | None = None) -> list[NeedsChanged]:
+        """The last `limit` changes of needs, oldest first; with `before` those of acts alone."""
         ...
 
     def weight_sets(self, agent: str) -> list[WeightsSet]:

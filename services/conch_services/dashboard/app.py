@@ -17,6 +17,7 @@ from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.compare.page import ROUTES as COMPARE
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.film.page import ROUTES as FILM
+from conch_services.dashboard.increments import Increments
 from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
@@ -49,7 +50,7 @@ def make_app(world: DashboardContext) -> Starlette:
             Mount("/static", HashedFiles()),
         ],
         exception_handlers=HANDLERS,
-        middleware=[Middleware(GZipMiddleware, compresslevel=COMPRESSION)],
+        middleware=[Middleware(GZipMiddleware, compresslevel=COMPRESSION), Middleware(Increments)],
     )
     app.state.world, app.state.checks = world, checks
     return app

@@ -97,6 +97,7 @@ OFFERED = (WantedRange("life"), WantedRange("hour"), WantedRange("last", USUAL_L
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
+    auto_reload=False,  # each page would ask for the time of each of its files
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -133,9 +134,12 @@ async def page(request: Request, template: str, found: Mapping[str, object], sta
     `?agent=` chooses; without it the one that the settings name, or the first. What a template does not find is an
     error, and every value is escaped; text of minds and tools goes through the filter `safe_text` besides.
     """
-    around = await surroundings(request)
-    drawn = TEMPLATES.get_template(template).render(around | dict(found))
-    return HTMLResponse(drawn, status)
+    return drawn(template, {**await surroundings(request), **found}, status)
+
+
+def drawn(template: str, found: Mapping[str, object], status: int = 200) -> Response:
+    """The page drawn from `template` with `found`, the `surroundings` among it."""
+    return HTMLResponse(TEMPLATES.get_template(template).render(found), status)
 
 
 async def surroundings(request: Request) -> dict[str, object]:

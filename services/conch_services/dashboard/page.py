@@ -18,6 +18,7 @@ from conch.views import action_words, fixed, needed, scored_of, signed, step_wor
 from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
+from conch_services.dashboard.ending import run_end
 from conch_services.dashboard.ranges.wanted import PARAMETER, USUAL_LAST, WantedRange, wanted_range
 from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.story.terms import terms_of
@@ -169,6 +170,7 @@ async def surroundings(request: Request) -> dict[str, object]:
         "ranges": [(one, _query(several | {PARAMETER: one.text})) for one in OFFERED],
         "of_agent_alone": _query(several),
         "bus_state": world.hub.state,
+        "run_end": await run_end(world, agent),
         "terms": terms_of(path),
         "alarm_count": len(fresh),
         "serious_alarms": sum(one.severity == "serious" for one in fresh),

@@ -24,11 +24,11 @@ from conch.tasks import background, innermost, race
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol
+from conch_services.dashboard.stream.hub import ALONE
 from conch_services.dashboard.world import DashboardContext
 
 log = get_logger(__name__)
 
-ALONE = "no run is in progress: history is shown, and conch run is waited for"
 BACKLOG = 256
 """Connections that wait to be taken."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from conch.views import Memories, Slope, signed
+from conch.views import LineageShown, Memories, signed
 from conch_services.dashboard.learning import PolicyReward
 from conch_services.dashboard.reviewing import ReviewCandidate
 from conch_services.dashboard.stream.sessions import SessionTurn
@@ -26,26 +26,24 @@ class PageVerdict(NamedTuple):
 
 
 def talk_verdict(agent: str, sessions: Mapping[str, Sequence[SessionTurn]], totals: Sequence[float]) -> PageVerdict:
-    """Of conversations: answers, those that wait, what people said of them; `totals`: the rewards of the last answers."""
+    """Of conversations: answers, and what people said of them; `totals`: the rewards of the last answers."""
     turns = [turn for some in sessions.values() for turn in some]
     if not turns:
         return PageVerdict(
             f"Nobody has spoken with {agent} yet.",
-            "Each answer is an act of its own: it gets a reward and a mark, and what you say of it trains the next ones.",
+            "Each answer is an act of its own, with a reward and a mark; your word on it is a score, too.",
         )
     answered = [turn for turn in turns if turn.answer is not None]
     waits = len(turns) - len(answered)
     rated = Counter(turn.ratings[-1][0] for turn in answered if turn.ratings)
     words = {"satisfied": "right", "unsatisfied": "wrong", "corrected": "corrected", "stop": "to be stopped"}
     said = ", ".join(f"{rated[kind]} {word}" for kind, word in words.items() if rated[kind])
-    details = [f"You rated {rated.total()}: {said}." if said else "You have rated none: Right and Wrong train it."]
+    details = [f"You rated {rated.total()}: {said}." if said else "You have rated none."]
     if totals:
         details.append(f"Mean reward of the last {_of(len(totals), 'answer')}: {signed(fmean(totals), 2)}.")
     if waits:
         details.append(f"{_of(waits, 'message')} without an answer yet.")
-    return PageVerdict(
-        f"{_of(len(answered), 'answer')} in {_of(len(sessions), 'conversation')}.".capitalize(), " ".join(details)
-    )
+    return PageVerdict(f"{_of(len(answered), 'answer')} in {_of(len(sessions), 'conversation')}.", " ".join(details))
 
 
 def memory_verdict(found: Memories, text: str) -> PageVerdict:
@@ -56,7 +54,9 @@ def memory_verdict(found: Memories, text: str) -> PageVerdict:
     listed = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in kinds.most_common())
     details = [f"{'Of the best fits' if text else 'Of the last ones'}: {listed}."] if listed else []
     if against:
-        details.append(f"{_of(against, 'memory', 'memories')} contradicted by another one: both stay, the prompt says so.")
+        details.append(
+            f"{_of(against, 'memory', 'memories')} contradicted by another one: both stay, the prompt says so."
+        )
     return PageVerdict(f"{found.agent} has {_of(found.total, 'memory', 'memories')}.", " ".join(details))
 
 
@@ -65,12 +65,14 @@ def review_verdict(queue: Sequence[ReviewCandidate], cycles: int) -> PageVerdict
     if not queue:
         return PageVerdict(
             "Nothing waits for your judgement.",
-            f"No cycle of these {cycles:,} stands out that you have not judged." if cycles else "No cycle is recorded yet.",
+            f"No cycle of these {cycles:,} stands out that you have not judged."
+            if cycles
+            else "No cycle is recorded yet.",
         )
     verb = "stands" if len(queue) == 1 else "stand"
     return PageVerdict(
-        f"{_of(len(queue), 'cycle')} of {cycles:,} {verb} out, and nobody has judged {'it' if len(queue) == 1 else 'them'}.",
-        "An approval or rejection is a score of its own, and training learns from it first.",
+        f"{_of(len(queue), 'cycle')} of {cycles:,} {verb} out, not judged by anybody yet.",
+        "The weightiest first: an alarm that began, scorers that disagree, an extreme total, a missing score.",
     )
 
 
@@ -85,25 +87,30 @@ def rows_verdict(left: int, format: str, reviewer: str) -> PageVerdict:
     )
 
 
-def learning_verdict(earned: Sequence[PolicyReward], rising: Slope | None, acted: int) -> PageVerdict:
-    """Of learning: whether the reward rises over the last `acted` cycles, and what the last two policies earned."""
-    if rising is None:
-        return PageVerdict("Too early to say whether it learns.", f"{acted} of 20 cycles are recorded.")
-    span = f"{signed(rising.value)} in 100 cycles, 95 %: {signed(rising.low)} to {signed(rising.high)}"
-    if rising.low > 0:
-        headline = f"It earns more: reward rises over the last {acted:,} cycles."
-    elif rising.high < 0:
-        headline = f"It earns less: reward falls over the last {acted:,} cycles."
-    else:
-        headline = f"Reward neither rises nor falls for sure over the last {acted:,} cycles."
-    details = [f"{span}."]
-    if len(earned) > 1 and min(earned[0].cycles, earned[1].cycles) >= FEWEST:
-        now, before = earned[0], earned[1]
-        details.append(
-            f"The policy that acts now earns {signed(now.mean, 2)} ({now.cycles:,} cycles), the one before it "
-            f"{signed(before.mean, 2)} ({before.cycles:,})."
+def learning_verdict(earned: Sequence[PolicyReward], acted: int, lineage: LineageShown | None) -> PageVerdict:
+    """Of learning: what the policy that acts earned beside the one before it in the last `acted` cycles."""
+    if not earned:
+        return PageVerdict("No cycle is recorded yet.", "")
+    details = []
+    if lineage is not None:
+        refused = sum(one.phase == "refused" for one in lineage.rounds)
+        details.append(f"{_of(len(lineage.rounds), 'round')} of training, {refused} refused by the gate.")
+    if len(earned) == 1:
+        details.append("Where two have acted, this page compares them.")
+        return PageVerdict(f"One policy has acted in the last {_of(acted, 'cycle')}.", " ".join(details))
+    now, before = earned[0], earned[1]
+    details.insert(
+        0, f"{signed(now.mean)} in {_of(now.cycles, 'cycle')} after {signed(before.mean)} in {before.cycles:,}."
+    )
+    if min(now.cycles, before.cycles) < FEWEST:
+        return PageVerdict(
+            f"The policy that acts now is too young to compare: it takes {FEWEST} cycles.", " ".join(details)
         )
-    return PageVerdict(headline, " ".join(details))
+    if f"{abs(now.mean - before.mean):.3f}" == "0.000":
+        return PageVerdict("The policy that acts now earns as much as the one before it.", " ".join(details))
+    apart = abs(now.mean - before.mean)
+    word = "more" if now.mean > before.mean else "less"
+    return PageVerdict(f"The policy that acts now earns {apart:.3f} {word} than the one before it.", " ".join(details))
 
 
 def _of(count: int, one: str, more: str = "") -> str:

@@ -22,6 +22,7 @@ from conch_services.dashboard.learning import by_policy, curves
 from conch_services.dashboard.lineages import data_sets, lineage_document
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
+from conch_services.dashboard.verdicts import learning_verdict
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 1000
@@ -78,6 +79,7 @@ async def training(request: Request) -> Response:
             "model": world.settings.mind.model,
             "earned": earned[:MOST_LISTED],
             "slope": slope(acted),
+            "verdict_said": learning_verdict(earned, len(acted), trained),
             "last": len(acted),
             "data": {"most": LAST, **lines, **more},
             "next": max(0, lines["x"][-1] - AGAIN) if lines["x"] else 0,

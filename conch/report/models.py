@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch.views import LineageShown, View, WholeCycle
-from conch.views.verdict import VerdictKind
+from conch.views import LineageShown, VerdictKind, View, WholeCycle
 from conch_schemas import Mark
 
 

@@ -8,8 +8,8 @@ from playwright.async_api import Page, expect
 
 from conch_services.dashboard.learning import PolicyReward
 from conch_services.dashboard.reviewing import ReviewCandidate
+from conch_services.dashboard.story.verdicts import learning_verdict, review_verdict, rows_verdict, talk_verdict
 from conch_services.dashboard.stream.sessions import SessionTurn
-from conch_services.dashboard.verdicts import learning_verdict, review_verdict, rows_verdict, talk_verdict
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
 from tests.dashboard.test_memory import remember

@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 from playwright.async_api import Response as PlaywrightResponse
 
 from conch_services.dashboard.assets import FOLDER, HASHED
-from conch_services.dashboard.increments import TYPE, increment, pieces
+from conch_services.dashboard.stream.increments import TYPE, increment, pieces
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
 

@@ -17,11 +17,11 @@ from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.compare.page import ROUTES as COMPARE
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.film.page import ROUTES as FILM
-from conch_services.dashboard.increments import Increments
 from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
+from conch_services.dashboard.stream.increments import Increments
 from conch_services.dashboard.stream.live import LiveStream
 from conch_services.dashboard.whatif.page import ROUTES as WHATIF
 from conch_services.dashboard.world import DashboardContext

@@ -18,8 +18,8 @@ from conch.views import action_words, fixed, needed, scored_of, signed, step_wor
 from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
-from conch_services.dashboard.ending import run_end
 from conch_services.dashboard.ranges.wanted import PARAMETER, USUAL_LAST, WantedRange, wanted_range
+from conch_services.dashboard.story.ending import run_end
 from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.story.terms import terms_of
 from conch_services.dashboard.world import DashboardContext

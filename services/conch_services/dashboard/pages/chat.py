@@ -16,9 +16,9 @@ from conch_schemas import SESSION_PATTERN, AnswerRated, MessageReceived, Message
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.approval import approvals_of
+from conch_services.dashboard.story.verdicts import talk_verdict
 from conch_services.dashboard.stream.conversation import LastFacts, last_facts
 from conch_services.dashboard.stream.sessions import SessionTurn, sessions_in
-from conch_services.dashboard.verdicts import talk_verdict
 from conch_services.dashboard.world import DashboardContext
 
 MOST_FACTS = 600

@@ -14,7 +14,7 @@ from conch.views import Memories, MemoryRow, memories_found, memories_shown
 from conch_services.dashboard.api.memories import memory_read
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.verdicts import memory_verdict
+from conch_services.dashboard.story.verdicts import memory_verdict
 
 SHOWN = 50
 """Memories of a page."""

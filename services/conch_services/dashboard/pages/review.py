@@ -21,7 +21,7 @@ from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.ranges.wanted import USUAL_LAST, WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import points_in, window_of
 from conch_services.dashboard.reviewing import ReviewCandidate, candidates
-from conch_services.dashboard.verdicts import review_verdict
+from conch_services.dashboard.story.verdicts import review_verdict
 from conch_services.dashboard.waterfall import waterfall
 from conch_services.dashboard.world import DashboardContext
 

@@ -16,7 +16,7 @@ from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.row_reviews import card_of, open_pool, queued_row
-from conch_services.dashboard.verdicts import rows_verdict
+from conch_services.dashboard.story.verdicts import rows_verdict
 
 FORMATS: Final[tuple[ReviewedFormat, ...]] = get_args(ReviewedFormat)
 MOST_SKIPPED: Final = 200

@@ -22,7 +22,7 @@ from conch_services.dashboard.learning import by_policy, curves
 from conch_services.dashboard.lineages import data_sets, lineage_document
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
-from conch_services.dashboard.verdicts import learning_verdict
+from conch_services.dashboard.story.verdicts import learning_verdict
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 1000

@@ -1,4 +1,4 @@
-// What changed of a part is put together with its last drawing: increments.py says what goes over the wire.
+// What changed of a part is put together with its last drawing: stream/increments.py says what goes over the wire.
 const TYPE = "application/vnd.conch.increment+json";
 const PIECE = /[^\n>,]*[\n>,]|[^\n>,]+/g;
 const drawn = new Map(); // part's id -> {digest, text} of its last drawing

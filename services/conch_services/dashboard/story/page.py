@@ -47,21 +47,26 @@ async def story(request: Request) -> Response:
     """The whole page."""
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
-    (around, (place, now), life), (state, approvals, waits, said) = await asyncio.gather(
-        asyncio.gather(surroundings(request), _now(request, agent), _life(request, agent)),
-        asyncio.gather(state_of(world, agent), approvals_of(world, agent), _waits(request), asked(_talk(world, agent))),
-    )
+    async with asyncio.TaskGroup() as group:
+        around = group.create_task(surroundings(request))
+        happens = group.create_task(_now(request, agent))
+        life = group.create_task(_life(request, agent))
+        state = group.create_task(state_of(world, agent))
+        approvals = group.create_task(approvals_of(world, agent))
+        waits = group.create_task(_waits(request))
+        talk: asyncio.Task[QueryResult[Conversation]] = group.create_task(asked(_talk(world, agent)))
+    (place, now), said = happens.result(), talk.result()
     found = {
-        "state": state.state,
-        "approvals": approvals,
+        "state": state.result().state,
+        "approvals": approvals.result(),
         "talk": said.found or Conversation(),
         "talk_why": said.why,
         "now": now,
         "phases": PHASES,
-        "waiting": waits,
+        "waiting": waits.result(),
         "place": min(place, world.hub.last) if world.hub.last else place,
     }
-    return drawn("story.html", {**around, **found, **life})
+    return drawn("story.html", {**around.result(), **found, **life.result()})
 
 
 async def right_now(request: Request) -> Response:

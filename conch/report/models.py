@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch.views import LineageShown, View, WholeCycle
+from conch.views import LineageShown, VerdictKind, View, WholeCycle
 from conch_schemas import Mark
 
 
@@ -93,6 +93,18 @@ class ReportedTraining(View):
         }
 
 
+class ReportedVerdict(View):
+    """Whether the agent got better, in words, as the first page of the dashboard says it."""
+
+    kind: VerdictKind
+    headline: str
+    """One sentence."""
+    details: tuple[str, ...]
+    """Further sentences, with the figures."""
+    start: float | None
+    """Mean total of the first 100 cycles; None of fewer than 200."""
+
+
 class ReportedRun(View):
     """An agent's recorded cycles in figures."""
 
@@ -132,6 +144,8 @@ class ReportedRun(View):
     """The last marks of the chain, oldest first."""
     training: ReportedTraining | None = None
     """None: nothing was trained."""
+    verdict: ReportedVerdict | None = None
+    """None: in a report of a version that made none."""
 
 
 class Report(View):

@@ -83,11 +83,12 @@ def _span(shown: LearningCurve) -> float:
     return max(high - low, 1e-9)
 
 
-def line(curve: Sequence[float]) -> tuple[str, float]:
-    """(the points of the drawing `x,y x,y …`, the height of 0), from the curve's least value at the bottom to its
-    greatest at the top, 0 always between."""
-    low, high = min(0.0, *curve), max(0.0, *curve)
+def line(curve: Sequence[float], start: float | None = None) -> tuple[str, float, float | None]:
+    """(the points of the drawing `x,y x,y …`, the height of 0, that of `start`), from the least value at the bottom to
+    the greatest at the top, 0 always between."""
+    known = [*curve, 0.0] if start is None else [*curve, 0.0, start]
+    low, high = min(known), max(known)
     scale = HEIGHT / max(high - low, 1e-9)
     step = WIDTH / max(len(curve) - 1, 1)
     points = (f"{number * step:.1f},{HEIGHT - (value - low) * scale:.1f}" for number, value in enumerate(curve))
-    return " ".join(points), HEIGHT + low * scale
+    return " ".join(points), HEIGHT + low * scale, None if start is None else HEIGHT - (start - low) * scale

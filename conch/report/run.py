@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from heapq import nlargest, nsmallest
 from typing import Final
 
+from conch.curiosity import entropy
 from conch.experience import ChartReader, ExperiencePoint, ExperienceReader
-from conch.report.models import ReportedComponent, ReportedCycle, ReportedGoal, ReportedRun
-from conch.views import chain_start
+from conch.report.models import ReportedComponent, ReportedCycle, ReportedGoal, ReportedRun, ReportedVerdict
+from conch.views import ENDS, LifeStretch, chain_start, life_verdict
 from conch.witness import ForgottenRecords, Verification
 from conch_schemas import Mark
 
+LEAST_STRETCH: Final = 8
+"""Cycles of a stretch of the life that the verdict is made from, at least; as the dashboard's."""
+MOST_STRETCHES: Final = 400
 PAGE: Final = 1000
 """Cycles that are read at a time."""
 POINTS: Final = 120
@@ -31,6 +35,11 @@ class _Counted:
     """What is counted while the cycles go by, the newest first."""
 
     totals: list[float] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    skills: list[str] = field(default_factory=list)
+    """Of the newest cycles, ENDS at most."""
+    moved: int = 0
+    """Acts that moved a goal."""
     coverage: float = 0.0
     valid: int = 0
     calls: int = 0
@@ -42,6 +51,10 @@ class _Counted:
     def take(self, page: list[ExperiencePoint]) -> None:
         for point in reversed(page):
             self.totals.append(point.total)
+            self.numbers.append(point.cycle)
+            if len(self.skills) < ENDS:
+                self.skills.append(point.skill)
+            self.moved += any(one.component == "goal" and (one.value or 0.0) > 0.0 for one in point.scores)
             self.coverage += point.coverage
             self.valid += point.valid
             self.calls += point.kind == "TOOL"
@@ -77,6 +90,7 @@ def run_figures(store: ExperienceReader, home: str, agent: str, last: int | None
         last=newest.cycle,
         began=oldest.acted_at.isoformat(),
         ended=newest.acted_at.isoformat(),
+        verdict=_verdict(counted),
         mean_total=sum(counted.totals) / cycles,
         coverage=counted.coverage / cycles,
         valid=counted.valid / cycles,
@@ -92,6 +106,24 @@ def run_figures(store: ExperienceReader, home: str, agent: str, last: int | None
         chain=_chain_words(store, agent, marks),
         last_marks=tuple(kept),
     )
+
+
+def _verdict(counted: _Counted) -> ReportedVerdict:
+    numbers, totals = counted.numbers[::-1], counted.totals[::-1]
+    size = max(LEAST_STRETCH, -(-len(totals) // MOST_STRETCHES))
+    stretches = [
+        LifeStretch(numbers[at], len(some), sum(some) / len(some))
+        for at in range(0, len(totals), size)
+        if (some := totals[at : at + size])
+    ]
+    found = life_verdict(
+        stretches,
+        totals[:ENDS],
+        totals[-ENDS:],
+        diversity=entropy(counted.skills) if len(counted.skills) == ENDS else None,
+        moved=counted.moved,
+    )
+    return ReportedVerdict(kind=found.kind, headline=found.headline, details=found.details, start=found.start)
 
 
 def curve(totals: list[float], points: int = POINTS) -> Iterator[float]:

@@ -230,6 +230,7 @@ from .verdict import Baseline as Baseline
 from .verdict import Interval as Interval
 from .verdict import LifeStretch as LifeStretch
 from .verdict import LifeVerdict as LifeVerdict
+from .verdict import VerdictKind as VerdictKind
 from .verdict import difference_interval as difference_interval
 from .verdict import life_verdict as life_verdict
 from .verdict import mean_interval as mean_interval

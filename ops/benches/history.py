@@ -6,7 +6,7 @@ Each cycle is a thought, an act, its three score sets, the experience that follo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -49,16 +49,23 @@ PARTS = (
 
 def fill_store(home: Path, cycles: int, agent: str = "echo") -> None:
     """So many cycles of the home's agent, as if of another stream that is gone."""
+    fill_store_of(home, {agent: cycles})
+
+
+def fill_store_of(home: Path, cycles: Mapping[str, int]) -> None:
+    """So many cycles of each of these agents, one agent after the other, as if of another stream that is gone."""
     with SqliteStore(home / "store.db") as store:
         store.set_epoch("made up")
-        facts = facts_of(home, cycles, agent)
-        store.apply([(1, next(facts))], upto=1, now=BEGIN)
-        seq, said = 2, []
-        for start in range(0, cycles, BATCH):
-            placed = list(enumerate(islice(facts, BATCH * FACTS), start=seq))
-            seq += len(placed)
-            now = BEGIN + timedelta(seconds=start + BATCH)
-            said = [one.id for one in store.apply(placed, upto=seq - 1, now=now, published=said)]
+        seq, said = 1, []
+        for agent, count in cycles.items():
+            facts = facts_of(home, count, agent)
+            store.apply([(seq, next(facts))], upto=seq, now=BEGIN)
+            seq += 1
+            for start in range(0, count, BATCH):
+                placed = list(enumerate(islice(facts, BATCH * FACTS), start=seq))
+                seq += len(placed)
+                now = BEGIN + timedelta(seconds=start + BATCH)
+                said = [one.id for one in store.apply(placed, upto=seq - 1, now=now, published=said)]
         store.mark_published(said)
 
 

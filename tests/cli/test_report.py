@@ -168,6 +168,9 @@ def test_a_run_is_written_with_its_figures(
     assert found.chain == "each of the 6 marks follows from the one before"
     assert [one.cycle for one in found.best] == [2, 1, 0]
     assert [part.mean for part in found.components if part.component == "execution"] == [pytest.approx(0.2)]
+    assert found.verdict is not None
+    assert (found.verdict.kind, found.verdict.headline) == ("early", "Too early to say: 3 of 200 cycles.")
+    assert f'<h2 class="verdict">{found.verdict.headline}</h2>' in file.read_text()
 
 
 def test_what_was_learnt_is_told(filled: Life, common: CommonOptions, kept: Kept, tmp_path: Path) -> None:

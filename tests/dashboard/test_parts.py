@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
 from playwright.async_api import Page, expect
+from playwright.async_api import Response as PlaywrightResponse
 
 from conch_services.dashboard.assets import FOLDER, HASHED
+from conch_services.dashboard.stream.increments import TYPE, increment, pieces
 from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.document import parsed
 
 TEMPLATES = FOLDER.parent / "templates"
+PIECES = ("<b>", "one", ",", "\n", "<td>2</td>", "0.5,", "𝔘")
 
 
 async def test_focus_selection_folds_and_scroll_stay_while_a_page_is_live(tab: Page, dashboard: Dashboard) -> None:
@@ -76,6 +82,52 @@ async def test_a_hidden_line_of_a_chart_stays_hidden_and_the_chart_grows(tab: Pa
     assert sent
     await tab.locator("#needs summary").click()
     await expect(tab.locator("#needs .as-table tbody th").first).to_have_text(str(CYCLES + 1))
+
+
+async def test_of_a_part_only_what_changed_is_sent(tab: Page, dashboard: Dashboard) -> None:
+    """The first drawing is whole; behind it comes what is new of the list, and the list is that of the server."""
+    await tab.goto("./overview")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    sent: list[tuple[str, int]] = []
+
+    async def note(answer: PlaywrightResponse) -> None:
+        if "/overview/rows" in answer.url:
+            sent.append((answer.headers["content-type"], len(await answer.body())))
+
+    tab.on("response", note)
+    for more in (1, 2):
+        await dashboard.live()
+        await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES + more))
+    await tab.wait_for_load_state("networkidle")
+
+    (whole, size), *_, (kind, less) = sent
+    assert (whole.split(";")[0], kind) == ("text/html", TYPE)
+    assert less < 0.3 * size
+    drawn = parsed((await dashboard.client.get("/overview/rows?agent=echo")).text)
+    rows = [row["data-cycle"] for row in drawn.one("tbody", id="cycles").all("tr")]
+    assert rows == await tab.locator("#cycles tr").evaluate_all("(all) => all.map((one) => one.dataset.cycle)")
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.lists(st.sampled_from(PIECES)))
+def test_an_increment_makes_the_new_drawing_of_the_old(old: list[str], new: list[str]) -> None:
+    """Whatever the two have in common."""
+    before, after = pieces("".join(old)), pieces("".join(new))
+    made = increment(before, after)
+
+    said = [one if isinstance(one, str) else "".join(before[slice(*one)]) for one in made]
+    assert "".join(said) == "".join(new)
+
+
+async def test_a_drawing_that_is_not_known_any_more_is_sent_whole(dashboard: Dashboard) -> None:
+    """A dashboard that was started again knows no drawing; what is no drawing is no increment."""
+    gone = await dashboard.client.get("/overview/rows?agent=echo", headers={"Conch-Drawn": "0011223344556677"})
+    again = {"Conch-Drawn": gone.headers["conch-digest"]}
+    same = await dashboard.client.get("/overview/rows?agent=echo", headers=again)
+    data = await dashboard.client.get("/state?agent=echo", headers=again)
+
+    assert gone.headers["content-type"].startswith("text/html")
+    assert (same.headers["content-type"], len(same.json())) == (TYPE, 1)
+    assert "conch-digest" not in data.headers
 
 
 async def test_files_are_kept_for_ever_under_their_digest_and_pages_are_compressed(dashboard: Dashboard) -> None:

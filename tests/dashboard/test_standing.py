@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from conch.bus import MemoryBus
+from conch.bus import MemoryBus, shared_subscription
+from conch.config import Settings, UiSettings
+from conch.consumer import ServiceContext
+from conch.home import Home
 from conch_schemas import control_subject
 from conch_services.dashboard.page import MENU
-from tests.dashboard.conftest import Dashboard, Seeded
+from conch_services.dashboard.service import DashboardService
+from tests.dashboard.conftest import Dashboard, Seeded, browser_logged_in
 from tests.dashboard.test_resume import opened, served
 
 Until = Callable[..., Awaitable[None]]
@@ -150,3 +156,54 @@ async def test_an_agent_that_says_nonsense_of_its_question_waits_for_none(dashbo
 
     async with dashboard.bus.serve(control_subject("echo", "*"), answer):
         assert (await dashboard.client.get("/state")).json() == {"state": "running", "why": "", "asks": ""}
+
+
+async def test_an_ended_run_is_said_with_what_starts_it_again(seeded: Seeded, browser: Browser, until: Until) -> None:
+    """A dashboard that stays when its run ends says when that was, with the command to copy, and no alarm; a page that
+    is opened then names the last cycle, and its story tells the end."""
+    stop = asyncio.Event()
+    service = DashboardService(ServiceContext(Settings(ui=UiSettings(port=0)), seeded.home.path))
+    async with MemoryBus(seeded.journal) as bus, shared_subscription(bus) as shared_events, service.serving():
+        showing = asyncio.create_task(service.show(shared_events, stop))
+        assert service.address is not None
+        await until(lambda: service._world.hub.state == "live")
+        page = await opened(browser, seeded, int(service.address.rpartition(":")[2]))
+        await expect(page.locator("#state")).to_contain_text("live")
+        stop.set()
+        await showing
+
+        banner = page.locator("#banner")
+        await expect(banner).to_contain_text(re.compile(r"^This run ended at \d\d:\d\d:\d\d\. What stands here"))
+        await expect(banner.locator("code")).to_have_text(f"conch run --home {seeded.home.path}")
+        await expect(banner).to_have_attribute("role", "status")
+        await expect(page.locator("#state")).to_have_text("not running")
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await banner.locator("button").click()
+        await expect(banner.locator("button")).to_have_text("Copied")
+        assert await page.evaluate("navigator.clipboard.readText()") == f"conch run --home {seeded.home.path}"
+        await page.goto("./")
+        await expect(banner).to_contain_text("No run is in progress: the last one ended after cycle 60, ")
+        await expect(page.locator("#run-state")).to_have_text("not running")
+        await expect(page.locator("#now-title")).to_contain_text("At the end")
+        await expect(page.locator("#pause")).to_be_disabled()
+        await page.context.close()
+
+
+async def test_a_home_in_which_nothing_has_happened_says_how_to_begin(
+    tmp_path: Path, browser: Browser, until: Until
+) -> None:
+    """With the command, which names the home; no figure is claimed."""
+    home = Home(tmp_path / "a home")
+    home.make()
+    service = DashboardService(ServiceContext(Settings(ui=UiSettings(port=0)), home.path))
+    async with service.serving():
+        assert service.address is not None
+        context = await browser_logged_in(browser, home, int(service.address.rpartition(":")[2]))
+        page = await context.new_page()
+        await page.goto("./")
+
+        banner = page.locator("#banner")
+        await expect(banner).to_contain_text("Nothing has happened in this home yet. The first cycle appears here")
+        await expect(banner.locator("code")).to_have_text(f"conch run --home '{home.path}'")
+        await expect(page.locator("#verdict")).to_have_text("No cycles yet")
+        await context.close()

@@ -1,4 +1,4 @@
-"""`ops/bench ui [pixel|load|pages] [--quick]`."""
+"""`ops/bench ui [pixel|load|pages|traffic|many] [--quick]`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import asyncio
 
 from runs import options
 
-from ui import load, pages, pixel
+from ui import load, many, pages, pixel, traffic
 
 
 def main() -> None:
-    """All three, or the one that is named."""
-    benches = {"pixel": pixel.main, "load": load.main, "pages": pages.main}
+    """All of them, or the one that is named."""
+    benches = {"pixel": pixel.main, "load": load.main, "pages": pages.main, "traffic": traffic.main, "many": many.main}
     parser = argparse.ArgumentParser(prog="ops/bench ui", description=__doc__)
     parser.add_argument("name", nargs="*", help=f"{', '.join(benches)}; all by default")
     chosen = options(parser)

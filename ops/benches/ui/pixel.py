@@ -59,7 +59,7 @@ async def main(*, quick: bool = False) -> None:
         )  # fmt: skip
         assert run.stdout is not None
         try:
-            link = await _link(run.stdout)
+            link = await link_of(run.stdout)
             draining = asyncio.create_task(run.stdout.read())
             noted = await _watch(link, cycles)
             stored = await _stored(Home(home))
@@ -74,7 +74,8 @@ async def main(*, quick: bool = False) -> None:
         print(f"{name:<20} n {len(late):>4}  p50 {p50:6.1f} ms  p99 {p99:6.1f} ms", flush=True)
 
 
-async def _link(out: asyncio.StreamReader) -> str:
+async def link_of(out: asyncio.StreamReader) -> str:
+    """The link that a run prints. Ends the bench where none comes."""
     async with asyncio.timeout(60):
         while line := (await out.readline()).decode():
             if (found := re.search(r"http://\S+token=\S+", line)) is not None:

@@ -21,6 +21,7 @@ from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
+from conch_services.dashboard.stream.increments import Increments
 from conch_services.dashboard.stream.live import LiveStream
 from conch_services.dashboard.things.page import ROUTES as THINGS
 from conch_services.dashboard.whatif.page import ROUTES as WHATIF
@@ -51,7 +52,7 @@ def make_app(world: DashboardContext) -> Starlette:
             Mount("/static", HashedFiles()),
         ],
         exception_handlers=HANDLERS,
-        middleware=[Middleware(GZipMiddleware, compresslevel=COMPRESSION)],
+        middleware=[Middleware(GZipMiddleware, compresslevel=COMPRESSION), Middleware(Increments)],
     )
     app.state.world, app.state.checks = world, checks
     return app

@@ -19,6 +19,7 @@ from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
 from conch_services.dashboard.ranges.wanted import PARAMETER, USUAL_LAST, WantedRange, wanted_range
+from conch_services.dashboard.story.ending import run_end
 from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.story.terms import terms_of
 from conch_services.dashboard.world import DashboardContext
@@ -111,6 +112,7 @@ _PLACES = (PARAMETER, "agent", "trail", "skip", "upto", "since", "newest")
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
+    auto_reload=False,  # each page would ask for the time of each of its files
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -147,9 +149,12 @@ async def page(request: Request, template: str, found: Mapping[str, object], sta
     `?agent=` chooses; without it the one that the settings name, or the first. What a template does not find is an
     error, and every value is escaped; text of minds and tools goes through the filter `safe_text` besides.
     """
-    around = await surroundings(request)
-    drawn = TEMPLATES.get_template(template).render(around | dict(found))
-    return HTMLResponse(drawn, status)
+    return drawn(template, {**await surroundings(request), **found}, status)
+
+
+def drawn(template: str, found: Mapping[str, object], status: int = 200) -> Response:
+    """The page drawn from `template` with `found`, the `surroundings` among it."""
+    return HTMLResponse(TEMPLATES.get_template(template).render(found), status)
 
 
 async def surroundings(request: Request) -> dict[str, object]:
@@ -182,6 +187,7 @@ async def surroundings(request: Request) -> dict[str, object]:
         "others": others,
         "of_agent_alone": _query(several),
         "bus_state": world.hub.state,
+        "run_end": await run_end(world, agent),
         "terms": terms_of(path),
         "alarm_count": len(fresh),
         "serious_alarms": sum(one.severity == "serious" for one in fresh),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -23,11 +24,11 @@ from conch.tasks import background, innermost, race
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol
+from conch_services.dashboard.stream.hub import ALONE
 from conch_services.dashboard.world import DashboardContext
 
 log = get_logger(__name__)
 
-ALONE = "no run is in progress: history is shown, and conch run is waited for"
 BACKLOG = 256
 """Connections that wait to be taken."""
 
@@ -95,7 +96,7 @@ class DashboardService:
         """
         self.say(ALONE)
         login_tokens = LoginTokens(self._world.home)
-        await asyncio.to_thread(compile_templates)  # before the first request, which would wait for it
+        await asyncio.to_thread(_warm)
         with closing(listen(self._settings)) as listening:
             host, port = listening.getsockname()[:2]
             self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -122,6 +123,12 @@ class DashboardService:
                     await asyncio.wait([serving])
                     self._world.close()
                     self.address = None
+
+
+def _warm() -> None:
+    """What the first request would wait for: templates, and what tells whether an act waits for an approval."""
+    compile_templates()
+    importlib.import_module("conch.cycle.approvals.answer")
 
 
 class _Server(uvicorn.Server):

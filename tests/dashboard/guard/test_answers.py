@@ -14,7 +14,7 @@ from starlette.routing import Route
 from conch import auth as passes_module
 from conch.auth import LoginTokens, signed_session
 from conch_services.dashboard.pages import ROUTES
-from conch_services.dashboard.security.guard import CONTENT_POLICY, HEADERS, MOST_BODY
+from conch_services.dashboard.security.guard import CONTENT_POLICY, HEADERS, MOST_BODY, OF_DATA
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
 
@@ -51,6 +51,15 @@ async def test_every_answer_is_under_the_policy(
         assert not {"access-control-allow-origin", "x-powered-by"} & set(answer.headers)
     assert HEADERS["Content-Security-Policy"] == POLICY
     assert (HEADERS["X-Content-Type-Options"], HEADERS["Referrer-Policy"]) == ("nosniff", "no-referrer")
+
+
+async def test_what_a_script_asks_for_is_under_what_is_meant_for_data(dashboard: Dashboard) -> None:
+    """A document's policies say nothing of it: its type is kept, and other sites may not read it."""
+    answer = await dashboard.client.get("/overview/rows", headers={"Sec-Fetch-Dest": "empty"})
+
+    assert set(HEADERS) & {name.title() for name in answer.headers} == set(OF_DATA)
+    assert {answer.headers[name] for name in OF_DATA} == {"nosniff", "same-origin"}
+    assert answer.headers["cache-control"] == "no-store"
 
 
 async def test_also_what_is_no_request_is_answered_under_the_policy(dashboard: Dashboard) -> None:

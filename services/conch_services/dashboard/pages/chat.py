@@ -16,6 +16,7 @@ from conch_schemas import SESSION_PATTERN, AnswerRated, MessageReceived, Message
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.approval import approvals_of
+from conch_services.dashboard.story.verdicts import talk_verdict
 from conch_services.dashboard.stream.conversation import LastFacts, last_facts
 from conch_services.dashboard.stream.sessions import SessionTurn, sessions_in
 from conch_services.dashboard.world import DashboardContext
@@ -49,12 +50,15 @@ async def chat(request: Request) -> Response:
     session = named if re.fullmatch(SESSION_PATTERN, named) else secrets.token_hex(4)
     turns = sessions.get(session, [])[-MOST_TURNS:]
     judged = await asked(world.read(lambda reader: [_judged(reader, agent, turn) for turn in turns]))
+    answers = [turn.cycle for some in sessions.values() for turn in some if turn.cycle is not None]
+    totals = await asked(world.read(lambda reader: _totals(reader, agent, sorted(answers)[-MOST_TURNS:])))
     return await page(
         request,
         "chat.html",
         {
             "sessions": [(id, turns[0].text, len(turns)) for id, turns in reversed(sessions.items())][:MOST_SESSIONS],
             "session": session,
+            "verdict_said": talk_verdict(agent, sessions, totals.found or ()),
             "turns": list(zip(turns, judged.found or [JudgedAnswer()] * len(turns), strict=True)),
             "why": found.why,
             "approvals": await approvals_of(world, agent),
@@ -65,6 +69,11 @@ async def chat(request: Request) -> Response:
 
 async def _said(world: DashboardContext, agent: str) -> LastFacts:
     return await last_facts(world.bus, agent, (MessageReceived, MessageSent, AnswerRated), MOST_FACTS)
+
+
+def _totals(reader: ExperienceReader, agent: str, cycles: Sequence[int]) -> list[float]:
+    """The rewards of these cycles that are known."""
+    return [found.total for cycle in cycles if (found := reader.cycles.get(agent, cycle)) is not None]
 
 
 def _judged(reader: ExperienceReader, agent: str, turn: SessionTurn) -> JudgedAnswer:

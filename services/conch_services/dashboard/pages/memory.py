@@ -14,6 +14,7 @@ from conch.views import Memories, MemoryRow, memories_found, memories_shown
 from conch_services.dashboard.api.memories import memory_read
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.story.verdicts import memory_verdict
 
 SHOWN = 50
 """Memories of a page."""
@@ -36,7 +37,16 @@ async def memories(request: Request) -> Response:
         return memories_shown(agent, len(store), store.newest(SHOWN, kind))
 
     looked = await asked(memory_read(request.app.state.world, agent, found))
-    told = {"found": looked.found, "text": text, "kind": kind, "kinds": KINDS, "why": looked.why, "most": SHOWN}
+    said = None if looked.found is None else memory_verdict(looked.found, text)
+    told = {
+        "verdict_said": said,
+        "found": looked.found,
+        "text": text,
+        "kind": kind,
+        "kinds": KINDS,
+        "why": looked.why,
+        "most": SHOWN,
+    }
     return await page(
         request, "memory.html", told | {"after": request.app.state.world.hub.last, "broken": looked.broken}
     )

@@ -16,6 +16,7 @@ from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.row_reviews import card_of, open_pool, queued_row
+from conch_services.dashboard.story.verdicts import rows_verdict
 
 FORMATS: Final[tuple[ReviewedFormat, ...]] = get_args(ReviewedFormat)
 MOST_SKIPPED: Final = 200
@@ -32,6 +33,7 @@ async def review_rows(request: Request) -> Response:
     card, left = found.found or (None, 0)
     template = "review_row_card.html" if "hx-request" in request.headers else "review_rows.html"
     told: dict[str, object] = {"card": card, "left": left, "why": found.why, "broken": found.broken, "shown": shown}
+    told["verdict_said"] = rows_verdict(left, format, reviewer)
     told |= {"formats": FORMATS, "format": format, "reviewer": reviewer, "blind": blind}
     return await page(request, template, told)
 

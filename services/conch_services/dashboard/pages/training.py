@@ -24,6 +24,7 @@ from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import CycleWindow, window_of
+from conch_services.dashboard.story.verdicts import learning_verdict
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 1000
@@ -81,6 +82,7 @@ async def training(request: Request) -> Response:
             "model": world.settings.mind.model,
             "earned": earned[:MOST_LISTED],
             "slope": slope(acted),
+            "verdict_said": learning_verdict(earned, len(acted), trained),
             "last": len(acted),
             "window": window,
             "data": {"most": LAST, "whole": window is not None, **lines, **more},

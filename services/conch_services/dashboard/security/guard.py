@@ -50,7 +50,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), usb=()",
 }
-"""On every answer."""
+"""On every answer that may become a document."""
+OF_DATA = ("X-Content-Type-Options", "Cross-Origin-Resource-Policy")
+"""Those on an answer to a page's script (Sec-Fetch-Dest `empty`, which no script can set): it never becomes a document,
+and a page that is looked at is answered several times a second."""
 
 
 class RequestGuard:
@@ -302,6 +305,6 @@ def _put_headers(scope: Scope, start: Message) -> None:
     if is_let_in(scope) and prefix_of(scope) and (location := headers.get("location", "")).startswith("http"):
         parts = urlsplit(location)  # the application's own, to the same address without the slash at its end
         headers["location"] = prefix_of(scope) + parts.path + (f"?{parts.query}" if parts.query else "")
-    for name, value in HEADERS.items():
-        headers[name] = value
+    for name in OF_DATA if Headers(scope=scope).get("sec-fetch-dest") == "empty" else HEADERS:
+        headers[name] = HEADERS[name]
     headers["Cache-Control"] = cache_control(scope["path"]) or "no-store"

@@ -94,7 +94,7 @@ function shower() {
       } else if (name === "conch.answer") {
         item.dataset.cycle = value.cycle;
         item.querySelector(".reward").textContent = "reward not known yet";
-        item.querySelector(".judged").append(make("a", { href: `${prefix}/cycles/${value.cycle}${query}` }, `cycle ${value.cycle}`));
+        item.querySelector(".judged").append(make("a", { href: `${prefix}/cycles/${value.cycle}${query}`, "data-peek": `${prefix}/cycles/${value.cycle}/peek${query}` }, `cycle ${value.cycle}`));
         works.textContent = "";
         judge(item);
       } else if (name === "conch.decided") decided(value);

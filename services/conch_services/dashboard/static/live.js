@@ -23,11 +23,11 @@ let source = null;
 let lost = false;
 let query = "";
 
-/** Begin behind place `seq` of the stream, which the page was drawn from; of one agent, or of all; brief: facts are
- * their kind and cycle alone, alarms and messages are whole. */
-export function follow(seq, agent = null, brief = false) {
+/** Begin behind place `seq` of the stream, which the page was drawn from; of one agent, or of all. Facts are their kind and
+ * cycle alone, which is all that parts need; alarms and messages are whole. */
+export function follow(seq, agent = null) {
   after = seq;
-  query = (agent ? `&agent=${encodeURIComponent(agent)}` : "") + (brief ? "&brief=1" : "");
+  query = `&brief=1${agent ? `&agent=${encodeURIComponent(agent)}` : ""}`;
   open();
   let hiding = null;
   document.addEventListener("visibilitychange", () => {
@@ -55,9 +55,9 @@ function open() {
   source.addEventListener("missed", (message) => tell("missed", JSON.parse(message.data)));
   source.addEventListener("anew", renew);
   source.onmessage = (message) => {
-    const fact = JSON.parse(message.data);
-    if (fact.seq <= after) return; // met already
-    after = fact.seq;
+    const fact = JSON.parse(message.data), place = Number(message.lastEventId);
+    if (place <= after) return; // met already
+    after = place;
     tell(fact.kind, fact);
     tell("*", fact);
   };

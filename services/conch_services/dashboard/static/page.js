@@ -1,4 +1,5 @@
 // What every page does: its theme, its keys and what they are for, and a word on what came of a press.
+import { increments } from "./increments.js";
 import { away } from "./live.js";
 import "./standing.js";
 import { localise, make } from "./words.js";
@@ -61,8 +62,10 @@ window.htmx.registerExtension("conch", {
     if (ctx.sourceEvent?.isTrusted) say("The dashboard does not answer just now.", true);
     return false;
   },
-  // Fields that say nothing stand in no address, and the same address is pushed once.
+  // Of a part that is drawn again only what changed is sent. Fields that say nothing stand in no address, and the same
+  // address is pushed once.
   htmx_config_request: (elt, { ctx }) => {
+    if (elt.matches("[data-on], [data-every]")) ctx.fetch = increments(elt.id);
     if (!elt.matches("form[role=search]")) return;
     for (const field of elt.querySelectorAll("input[type=datetime-local][name]")) if (field.value) ctx.request.body.set(field.name, new Date(field.value).toISOString());
     for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);

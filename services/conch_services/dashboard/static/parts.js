@@ -87,7 +87,7 @@ show();
 // Once every script of the page listens: it goes on behind the place in the stream that it was drawn from.
 document.addEventListener("DOMContentLoaded", () => {
   const from = document.querySelector("[data-after]");
-  if (from) follow(Number(from.dataset.after), document.body.dataset.agent, "brief" in from.dataset);
+  if (from) follow(Number(from.dataset.after), document.body.dataset.agent);
 });
 const begun = Date.now();
 for (const { id } of parts()) drawn.set(id, begun); // as the server drew the page

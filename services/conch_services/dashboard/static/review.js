@@ -13,7 +13,7 @@ let busy = false;
 const cycle = () => card.querySelector("[data-cycle]")?.dataset.cycle;
 
 function show(parameters) {
-  return draw(card, `${prefix}/review?${new URLSearchParams({ agent, ...parameters })}`);
+  return draw(card, `${prefix}/review?${new URLSearchParams({ agent, ...Object.fromEntries(new URLSearchParams(query)), ...parameters })}`);
 }
 
 function next() {

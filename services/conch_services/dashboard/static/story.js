@@ -15,12 +15,14 @@ const draw = lifeChart($("curve"), {
 
 on("drawn", ({ id }) => { if (id === "life") draw(given("life-data")); });
 
+let live = true;
 function show() {
   const { began } = $("now").dataset;
   $("at").textContent = $("now-cycle").textContent;
-  $("clock").textContent = began ? `${Math.max(0, Math.round((Date.now() - Number(began)) / 1000))} s` : "";
+  $("clock").textContent = began && live ? `${Math.max(0, Math.round((Date.now() - Number(began)) / 1000))} s` : "";
 }
 on("drawn", ({ id }) => { if (id === "now") show(); });
+on("state", (now) => { live = now.live; show(); });
 on("agent", ({ state }) => {
   const words = { silent: "does not answer" };
   $("run-state").textContent = words[state] ?? state;

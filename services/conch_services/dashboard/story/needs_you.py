@@ -56,6 +56,8 @@ class Waiting(NamedTuple):
     more: int
     unknown: str
     """Why some of it is not known; empty: it is."""
+    is_read: bool = True
+    """False: it is being looked at."""
 
 
 async def waiting(world: DashboardContext) -> Waiting:

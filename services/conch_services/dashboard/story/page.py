@@ -17,7 +17,7 @@ from conch.text import safe_text
 from conch.views import action_words
 from conch_schemas import ActionTaken, Event, ExperienceRecorded, ThoughtFormed
 from conch_services.dashboard.asking import QueryResult, asked, kept
-from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.page import agent_of, drawn, page, surroundings
 from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.pages.state import state_of
 from conch_services.dashboard.ranges.wanted import wanted_range
@@ -31,8 +31,9 @@ from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS: Final = 2.0
 """Seconds for which a life is not looked at again, for all open pages."""
-WAIT_SECONDS: Final = 0.2
-"""Seconds that a page waits for a life that was not read yet: of a million cycles the first look takes a second."""
+WAIT_SECONDS: Final = 0.15
+"""Seconds that a page waits for a life that was not read yet: of a million cycles the first look takes a second. As
+long for what needs a person, of many agents."""
 MOST_FLAGS: Final = 120
 """Flags in the curve: more would touch."""
 FLAG_WIDTH: Final = 100
@@ -46,19 +47,26 @@ async def story(request: Request) -> Response:
     """The whole page."""
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
-    said: QueryResult[Conversation] = await asked(_talk(world, agent))
-    place, now = await _now(request, agent)
+    async with asyncio.TaskGroup() as group:
+        around = group.create_task(surroundings(request))
+        happens = group.create_task(_now(request, agent))
+        life = group.create_task(_life(request, agent))
+        state = group.create_task(state_of(world, agent))
+        approvals = group.create_task(approvals_of(world, agent))
+        waits = group.create_task(_waits(request))
+        talk: asyncio.Task[QueryResult[Conversation]] = group.create_task(asked(_talk(world, agent)))
+    (place, now), said = happens.result(), talk.result()
     found = {
-        "state": (await state_of(world, agent)).state,
-        "approvals": await approvals_of(world, agent),
+        "state": state.result().state,
+        "approvals": approvals.result(),
         "talk": said.found or Conversation(),
         "talk_why": said.why,
         "now": now,
         "phases": PHASES,
-        "waiting": await _waits(request),
+        "waiting": waits.result(),
         "place": min(place, world.hub.last) if world.hub.last else place,
     }
-    return await page(request, "story.html", found | await _life(request, agent))
+    return drawn("story.html", {**around.result(), **found, **life.result()})
 
 
 async def right_now(request: Request) -> Response:
@@ -161,7 +169,13 @@ async def _streamed(request: Request, agent: str) -> StreamLife:
 
 async def _waits(request: Request) -> Waiting:
     world: DashboardContext = request.app.state.world
-    found: Waiting = await kept(request, "waiting", FRESH_SECONDS).get("", lambda: waiting(world))
+    state = request.app.state
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            found: Waiting = await kept(request, "waiting", FRESH_SECONDS).get("", lambda: waiting(world))
+    except TimeoutError:  # of many agents
+        return getattr(state, "last_waiting", None) or Waiting((), 0, "They are being looked at.", is_read=False)
+    state.last_waiting = found
     return found
 
 

@@ -56,6 +56,15 @@ TERMS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("Verified", "The chain was walked from its first mark, and every digest fits."),
     ),
     "/memory": (("Fit", "How well a memory answers the words searched for: by words, sense, age and importance."),),
+    "/chat": (
+        ("Reward", "What the act of an answer earned; ratings change it, and the next acts learn from it."),
+        ("Mark", "A sealed note of the answer: it shows that neither words nor score were changed since."),
+        (
+            "Right, Wrong, Correct",
+            "Your word on an answer, a score of its own; a correction says what would have been right.",
+        ),
+        ("Session", "One conversation; its turns are given to the mind with each new message."),
+    ),
     "/review": (
         ("Disagreement", "Scorers that judge the same act far apart: your word decides."),
         ("Chosen, rejected", "Two answers to one prompt; training learns to prefer the first."),

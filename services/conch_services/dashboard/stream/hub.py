@@ -19,6 +19,8 @@ from conch_services.dashboard.stream.frames import SHOWN, brief, frame
 
 LIVE = "live"
 """The value of `state` while events come."""
+ALONE = "no run is in progress: history is shown, and conch run is waited for"
+"""The value of `state` while there is no bus."""
 MOST_KEPT = 8192
 """Events that are kept while a page reads; without one, as many as a page is sent at a time."""
 MOST_BYTES = 32 * 1024 * 1024

@@ -17,7 +17,7 @@ from runs import CONCH
 AGENT = "echo"
 FIRST_LIFE = 110
 """Cycles of the reflex mind. It has found what is paid after some 30."""
-ACTS_BEFORE = 30
+ACTS_BEFORE = 20
 """Cycles that the tiny model decides before its first round: held-out states of the gate are among them."""
 KL = 20.0
 """Nats a token: a base that writes no action by itself is 7 to 12 from one that does."""
@@ -146,7 +146,7 @@ class TinyHome:
                 "max_tokens": 40,
                 "think": {"kind": "reflex"},
             },
-            cycle={"interval": 0.25, "reflect_every": 1000},
+            cycle={"interval": 0.4, "reflect_every": 1000},
             training={
                 "enabled": True,
                 "every": FIRST_LIFE + ACTS_BEFORE,
@@ -154,7 +154,7 @@ class TinyHome:
                 "load": 1000,
                 "review": "none",
                 "learning_rate": 0.006,
-                "epochs": 4,
+                "epochs": 3,
                 "batch_size": 4,
                 "gradient_accumulation": 1,
                 "gate": {"states": STATES, "kl": KL},

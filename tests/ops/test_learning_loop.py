@@ -7,10 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+pytest.importorskip("torch", reason="training needs the extra train")
+
+
+@pytest.mark.timeout(400)
 def test_a_tiny_model_gets_better_and_planted_adapters_do_not_act(benches: Path, tmp_path: Path) -> None:
-    """A run trains, gates, tries and promotes an adapter; the log proves it. One with its sign flipped is refused, and
-    one of an unsafe tool user, promoted by a person, is rolled back."""
+    """A run trains, gates, tries and promotes an adapter while its agent acts, and the log proves an act under it. One
+    with its sign flipped is refused, and one of an unsafe tool user, promoted by a person, is rolled back."""
     out = tmp_path / "tiny.json"
     command = [sys.executable, "-m", "train", "--tiny", "--quick", "--seeds", "1", "--json", str(out)]
 

@@ -122,7 +122,7 @@ def trained(prompts: Iterable[Messages], reply: Callable[[int], str], base: Path
     snapshot, _ = write_snapshot(rows, out.parent / "planted", "sft", Selection())
     said = io.BytesIO()
     job = TrainingJob(
-        round="planted", method="sft", snapshot=snapshot, base=base, out=out, learning_rate=0.006, epochs=3.0, batch=8,
+        round="planted", method="sft", snapshot=snapshot, base=base, out=out, learning_rate=0.006, epochs=3.0, batch=4,
         base_replies=0.0, kl_cap=100.0,
     )  # fmt: skip
     train(job, ParentPipe(io.BytesIO(), said), threads=1)

@@ -29,11 +29,13 @@ from conch.training import (
 from conch.training.tiny import make_tiny_model
 from conch_schemas import AdapterRolledBack, TrainingStarted
 from train import planted
-from train.home import AGENT, TinyHome
+from train.home import AGENT, TORCH, TinyHome
 from train.life import Followed
 
 PLANTED_SECONDS = 900.0
 """Longest wait for what becomes of one."""
+ROWS = 48
+"""Rows that a planted adapter is trained on."""
 OTHER_AGENT = "99999999-9999-4999-8999-999999999999"
 
 
@@ -59,7 +61,7 @@ class Planter:
 
     async def _round(self, kind: str) -> TrainingRound:
         plan = await asyncio.to_thread(self._plan)
-        await asyncio.to_thread(self._leave, kind, plan)
+        await asyncio.to_thread(self._left, kind, plan)
         log = LineageLog(self.bus, AGENT, plan.agentuid, self.followed.state)
         await log.publish(
             TrainingStarted, plan.round, 1, round=plan.round, attempt=1, method=plan.method, generation=plan.generation,
@@ -85,17 +87,21 @@ class Planter:
         with store_location(None, self.home.path).reader() as reader:
             return prepare_round(reader, settings, place, AGENT, self.followed.state, "person")
 
+    def _left(self, kind: str, plan: RoundPlan) -> None:
+        with TORCH:
+            self._leave(kind, plan)
+
     def _leave(self, kind: str, plan: RoundPlan) -> None:
         """Write what a child of this round would have left: the adapter, and its result."""
         place, prompts = Home(self.home.path), self.home.prompts()[0]
         folder = round_folder(place, plan.round)
         out, made = folder / "adapter", None
         if kind in planted.REPLIES:
-            made = planted.trained(prompts[:96], planted.REPLIES[kind], self.home.base, out)
+            made = planted.trained(prompts[:ROWS], planted.REPLIES[kind], self.home.base, out)
         elif kind == "wrong_base":
             other = self.home.place / "other base"
             make_tiny_model(other, prompts, [planted.READ], seed=self.home.seed + 1000, steps=0)
-            made = planted.trained(prompts[:96], lambda _: planted.READ, other, out)
+            made = planted.trained(prompts[:ROWS], lambda _: planted.READ, other, out)
         elif kind == "held_out":
             kept = [one.kept().prompt() for one in held_out_cycles(AGENT, folder / "held-out")]
             asked = [[{"role": "system", "content": one.system}, *_said(one)] for one in kept]

@@ -51,6 +51,8 @@ async def _seed(seed: int, kinds: tuple[str, ...], planted: dict[str, str]) -> d
         home.decide_by_model()
         async with living(home) as (bus, followed):
             adapter = await promoted(followed)
+            if not followed.during_training():
+                raise RuntimeError("the agent did not act while it was trained")
             lived = time.monotonic() - began
             planter = Planter(home, bus, followed, AdapterShelf(Home(home.path).adapters).get(adapter))
             for kind in kinds:

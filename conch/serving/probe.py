@@ -34,7 +34,8 @@ FORK_CHARACTERS: Final = 8
 where the records of base and adapter part."""
 CARRIED_SHARE: Final = 0.5
 """Least share of the prompts on which an engine of other numerics, as one that multiplies in 8 bits, parts base and
-adapter as their training did."""
+adapter as their training did.
+Of SmolLM2 in 4 bits, llama.cpp did on 10 of 12 and 5 of 6, under another adapter on none."""
 
 
 @dataclass(frozen=True)

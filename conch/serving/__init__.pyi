@@ -6,6 +6,7 @@ from .probe import PROBE_TOKENS as PROBE_TOKENS
 from .probe import ProbeResult as ProbeResult
 from .probe import probe as probe
 from .probe import record_probe as record_probe
+from .probe import unlike_training as unlike_training
 from .protocol import AdapterFiles as AdapterFiles
 from .protocol import AdapterServing as AdapterServing
 from .protocol import served_name as served_name

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conch.errors import ServingError
-from conch.serving import AdapterFiles, adapter_serving, probe, record_probe
+from conch.serving import AdapterFiles, adapter_serving, probe, record_probe, unlike_training
 from conch.training import ProbeLine
 from tests.adapter_serving.engines import BASE, PROMPTS, Engine
 
@@ -112,3 +112,27 @@ async def test_an_engine_that_does_not_reply_may_be_probed_again() -> None:
     with pytest.raises(ServingError, match="cannot be reached") as away:
         await probe(settings, name, BASE, lines)
     assert away.value.passing
+
+
+async def test_the_first_replies_of_an_engine_are_held_against_those_of_the_training() -> None:
+    """One of other numerics may part late, or on some prompts; other weights and another base are told by name."""
+    name, trained = await recorded()
+
+    def told(base: int = 0, late: int = 0, early: int = 0, *, same: bool = False) -> str:
+        """What is said where so many replies are others: of the base, at the adapter's end, at its beginning."""
+        made = [
+            line.model_copy(
+                update={
+                    "base": f"once {line.base}" if at < base else line.base,
+                    "adapter": f"once {line.adapter}" if at < early else line.adapter + "!" * (at < early + late),
+                }
+            )
+            for at, line in enumerate(trained)
+        ]
+        return unlike_training(made, trained, name, BASE, same_numerics=same)
+
+    assert (told(late=8), told(early=4), told(base=4), told(late=2, same=True)) == ("", "", "", "")
+    assert "to 3 of 8 prompts: other weights are served" in told(early=5)
+    assert "to 5 of 8 prompts: other weights are served" in told(late=3, same=True)
+    assert "to 3 of 8 prompts: another base is served" in told(base=5)
+    assert "no prompt on which" in unlike_training((), (), name, BASE, same_numerics=True)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PROBED_BY_CHILD = "train"
 """Kind under which the training child records its own replies to the probe's prompts."""
+AS_TRAINED = frozenset({"transformers"})
+"""Kinds of mind whose engine computes as the training child does: by the same library, in 32 bits."""
 
 
 class ServedEngine:
@@ -28,9 +30,12 @@ class ServedEngine:
         self._proven: set[str] = set()
 
     async def load(self, adapter: ShelvedAdapter) -> None:
-        """Have the engine serve the adapter. The first time, its replies to the prompts of the child's probe are
-        recorded; later ones have to be those. Raises ServingError, AdapterError."""
-        from conch.serving import AdapterFiles, probe, record_probe
+        """Have the engine serve the adapter. The first time, its replies to the prompts of the child's probe have to be
+        the child's, as far as its numerics allow, and are recorded; later ones have to be those of the record.
+
+        Raises AdapterError where they are not, ServingError.
+        """
+        from conch.serving import AdapterFiles, probe, record_probe, unlike_training
 
         if adapter.digest in self._proven:
             return
@@ -41,10 +46,13 @@ class ServedEngine:
             if not result.proven:
                 raise AdapterError(f"the engine does not apply the adapter {adapter.digest[:12]}: {result.why}")
         else:
-            prompts = [line.messages for line in adapter.probe(PROBED_BY_CHILD)]
-            if not prompts:
+            trained = adapter.probe(PROBED_BY_CHILD)
+            if not trained:
                 raise AdapterError("it changes no greedy reply by which it could be told from its base")
-            made = await record_probe(settings, name, self._serving.base, prompts)
+            base = self._serving.base
+            made = await record_probe(settings, name, base, [line.messages for line in trained])
+            if why := unlike_training(made, trained, name, base, same_numerics=self.kind in AS_TRAINED):
+                raise AdapterError(why)
             self._shelf.record_probe(adapter.digest, self.kind, made)
         self._proven.add(adapter.digest)
 

@@ -39,6 +39,8 @@ def settle(seed: int, threads: int) -> None:
 
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
+    # It fills new tensors that are written next anyway: 45 % of the time of a step of SFT on a tiny model.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     transformers.set_seed(seed)
     transformers.utils.logging.set_verbosity_error()
     datasets.disable_progress_bars()

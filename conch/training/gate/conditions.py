@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,6 +14,8 @@ COMPARABLE = 20
 """Least samples with two valid replies whose lengths are compared in both directions."""
 ROUNDING = 1e-9
 """By how much a figure may miss its limit: 0.48 is not below 0.5 by more than 0.02."""
+USED = 0.05
+"""Least share of the samples in which a skill counts as used: an incumbent without the format hits one by chance."""
 ACTION_TOKENS = 32
 """Tokens up to which a reply is not long, whatever an incumbent without the format says: an action has some twenty."""
 CONFIDENCE = 0.95
@@ -186,9 +189,10 @@ def length(compared: GateComparison) -> CheckedCondition:
 
 
 def distinct(compared: GateComparison) -> CheckedCondition:
-    """The candidate still uses most of the skills that the incumbent uses on the same states."""
-    candidate = len({one.candidate.skill for one in compared.samples} - {""})
-    incumbent = len({one.incumbent.skill for one in compared.samples} - {""})
+    """The candidate still uses most of the skills that the incumbent uses on the same states, those of USED of the
+    replies."""
+    candidate = _skills([one.candidate for one in compared.samples])
+    incumbent = _skills([one.incumbent for one in compared.samples])
     limit = compared.limits.distinct * incumbent
     why = f"{candidate} distinct skills were used, {incumbent} by the incumbent; at least {limit:.1f} are asked for."
     return _row("distinct", compared, candidate, incumbent, limit, candidate >= limit - ROUNDING, why)
@@ -232,6 +236,11 @@ def _shares(compared: GateComparison, holds: Callable[[GateReply], bool]) -> tup
     n = max(1, len(compared.samples))
     candidate = sum(holds(sample.candidate) for sample in compared.samples)
     return candidate / n, sum(holds(sample.incumbent) for sample in compared.samples) / n
+
+
+def _skills(replies: Sequence[GateReply]) -> int:
+    counted = Counter(one.skill for one in replies if one.skill)
+    return sum(count >= USED * len(replies) for count in counted.values())
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runs import options
 
-from train import beside, gate, smollm2, swaps, tiny
+from train import beside, gate, planted, smollm2, swaps, tiny
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "beside": lambda chosen: beside.measure(chosen.quick),
@@ -27,14 +27,14 @@ def main() -> None:
     """Measure the parts that are named; all, where none is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, action="append", help="repeatable")
-    parser.add_argument("--tiny", action="store_true", help="the whole loop on a tiny model")
+    parser.add_argument("--tiny", action="store_true", help="the whole loop on a tiny model, and planted adapters")
     parser.add_argument("--seeds", type=int, default=5, help="lives of --tiny")
     parser.add_argument("--json", type=Path, help="file for the figures of --tiny")
     parser.add_argument("--home", type=Path, help="of conch demo learn, for smollm2")
     parser.add_argument("--states", type=int, default=300, help="held-out states at most, for smollm2")
     chosen = options(parser, seeds=2)
     if chosen.tiny:
-        tiny.measure(chosen.seeds, chosen.json)
+        tiny.measure(chosen.seeds, chosen.json, planted.QUICK if chosen.quick else planted.KINDS)
         return
     for part in chosen.part or PARTS:
         PARTS[part](chosen)

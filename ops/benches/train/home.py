@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import yaml
 from runs import CONCH
@@ -17,7 +18,7 @@ from runs import CONCH
 AGENT = "echo"
 FIRST_LIFE = 110
 """Cycles of the reflex mind. It has found what is paid after some 30."""
-ACTS_BEFORE = 30
+ACTS_BEFORE = 20
 """Cycles that the tiny model decides before its first round: held-out states of the gate are among them."""
 KL = 20.0
 """Nats a token: a base that writes no action by itself is 7 to 12 from one that does."""
@@ -30,6 +31,8 @@ PROMPT = 384
 NAMES = ("crabs", "dunes", "fish", "foam", "gulls", "kelp", "rain", "reef", "rocks", "sand", "tides", "waves", "wind")
 FILES = {f"notes/{name}.md": f"What is known of {name}.\n" for name in NAMES}
 """13, as prompts name three at a time: those of the second life are not those of the first."""
+TORCH = Lock()
+"""Held while torch draws or trains in this process: its seed and its settings are those of all threads."""
 RULES = '''"""What is paid beside the form of a reply, and what is held out."""
 
 from conch import rule
@@ -115,13 +118,14 @@ class TinyHome:
 
     def make_model(self, steps: int = MODEL_STEPS) -> None:
         """The tiny model, of the prompts of the first life."""
-        import torch
-
-        from conch.training.tiny import make_tiny_model
-
-        torch.set_num_threads(1)
         prompts, replies = self.prompts()
-        make_tiny_model(self.base, prompts[::2], replies, seed=self.seed, steps=steps)
+        with TORCH:
+            import torch
+
+            from conch.training.tiny import make_tiny_model
+
+            torch.set_num_threads(1)
+            make_tiny_model(self.base, prompts[::2], replies, seed=self.seed, steps=steps)
 
     def prompts(self) -> tuple[list[list[dict[str, str]]], list[str]]:
         """All recorded prompts as messages, the system prompt first, and the replies to them."""
@@ -146,7 +150,7 @@ class TinyHome:
                 "max_tokens": 40,
                 "think": {"kind": "reflex"},
             },
-            cycle={"interval": 0.25, "reflect_every": 1000},
+            cycle={"interval": 0.4, "reflect_every": 1000},
             training={
                 "enabled": True,
                 "every": FIRST_LIFE + ACTS_BEFORE,
@@ -154,7 +158,7 @@ class TinyHome:
                 "load": 1000,
                 "review": "none",
                 "learning_rate": 0.006,
-                "epochs": 4,
+                "epochs": 3,
                 "batch_size": 4,
                 "gradient_accumulation": 1,
                 "gate": {"states": STATES, "kl": KL},

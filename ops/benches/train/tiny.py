@@ -1,4 +1,4 @@
-"""An agent on a tiny model gets better by its own rewards, from seed to seed."""
+"""An agent on a tiny model gets better by its own rewards, from seed to seed, and planted worse adapters do not act."""
 
 from __future__ import annotations
 
@@ -8,36 +8,40 @@ import tempfile
 import time
 from pathlib import Path
 
+from conch.home import Home
+from conch.training import AdapterShelf
 from train.home import TinyHome
 from train.life import living, measured, promoted, proven
+from train.planting import Planter
 
 TOGETHER = 2
 """Seeds at once: each has phases in which one processor is idle."""
 
 
-def measure(seeds: int, file: Path | None) -> None:
-    """Print a row for each seed, and write them as JSON."""
-    found = asyncio.run(_all(seeds))
+def measure(seeds: int, file: Path | None, kinds: tuple[str, ...]) -> None:
+    """Print a row for each seed and each planted adapter, and write them as JSON."""
+    found = asyncio.run(_all(seeds, kinds))
     if file is not None:
         file.write_text(json.dumps(found, indent=1) + "\n")
 
 
-async def _all(seeds: int) -> dict[str, object]:
-    began, rows = time.monotonic(), list[dict[str, float]]()
+async def _all(seeds: int, kinds: tuple[str, ...]) -> dict[str, object]:
+    began, rows, planted = time.monotonic(), list[dict[str, float]](), dict[str, str]()
     turns = asyncio.Semaphore(TOGETHER)
 
     async def one(seed: int) -> None:
         async with turns:
-            rows.append(await _seed(seed))
+            rows.append(await _seed(seed, kinds if seed == 0 else (), planted))
 
     async with asyncio.TaskGroup() as group:
         for seed in range(seeds):
             group.create_task(one(seed))
     print(f"{seeds} seeds: {time.monotonic() - began:.0f} s")
-    return {"seeds": sorted(rows, key=lambda row: row["seed"])}
+    return {"seeds": sorted(rows, key=lambda row: row["seed"]), "planted": planted}
 
 
-async def _seed(seed: int) -> dict[str, float]:
+async def _seed(seed: int, kinds: tuple[str, ...], planted: dict[str, str]) -> dict[str, float]:
+    """A life; `kinds` are planted in it once an adapter acts, and what became of each is written to `planted`."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="conch-bench-", ignore_cleanup_errors=True) as place:
         home = TinyHome(Path(place), seed)
@@ -45,8 +49,16 @@ async def _seed(seed: int) -> dict[str, float]:
         await asyncio.to_thread(home.live_first)
         await asyncio.to_thread(home.make_model)
         home.decide_by_model()
-        async with living(home) as (_, followed):
+        async with living(home) as (bus, followed):
             adapter = await promoted(followed)
+            if not followed.during_training():
+                raise RuntimeError("the agent did not act while it was trained")
+            lived = time.monotonic() - began
+            planter = Planter(home, bus, followed, AdapterShelf(Home(home.path).adapters).get(adapter))
+            for kind in kinds:
+                planted[kind], why = await planter.plant(kind)
+                at = time.monotonic() - began - lived
+                print(f"planted {kind}: {planted[kind]}; {at:.0f} s since the first. {why}", flush=True)
         before, after = await measured(home, adapter)
         cycle = followed.acts_under(adapter)[-1].cycle
         assert cycle is not None

@@ -74,6 +74,20 @@ def test_each_condition_refuses_alone(name: str) -> None:
     assert verdict.verdict == "refused"
 
 
+def test_a_skill_that_the_incumbent_hits_by_chance_is_not_asked_for() -> None:
+    """One in twenty of its replies is a use; fewer are none."""
+
+    def one_skill(incumbents: int) -> list[GateSample]:
+        found = samples(change=lambda _, reply: replace(reply, skill="notes.read"))
+        return [
+            replace(one, incumbent=replace(one.incumbent, skill="notes.list" if place < incumbents else "notes.read"))
+            for place, one in enumerate(found)
+        ]
+
+    assert failed(decided(one_skill(4))) == []
+    assert failed(decided(one_skill(5))) == ["distinct"]
+
+
 def test_shorter_replies_and_invalid_ones_are_refused_too() -> None:
     """The length has a limit to both sides; the share of invalid replies has one of its own beside the format's."""
     assert failed(decided(samples(change=lambda _, reply: replace(reply, length=14)))) == ["length"]

@@ -22,6 +22,7 @@ from conch_services.dashboard.story.component import ROUTES as COMPONENT
 from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
 from conch_services.dashboard.stream.live import LiveStream
+from conch_services.dashboard.teams.page import ROUTES as TEAMS
 from conch_services.dashboard.whatif.page import ROUTES as WHATIF
 from conch_services.dashboard.world import DashboardContext
 
@@ -38,6 +39,7 @@ def make_app(world: DashboardContext) -> Starlette:
             *COMPONENT,
             *AGENTS,
             *ALARMS,
+            *TEAMS,
             *FILM,
             *COMPARE,
             *WHATIF,

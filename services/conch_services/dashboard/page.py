@@ -81,6 +81,12 @@ MENU = (
         "Every agent of the home: its reward, what it does, its goals, alarms, cost and policy. Found by name, sorted.",
     ),
     MenuEntry(
+        "/teams",
+        "Teams",
+        "Roles that work on one task: who talks to whom, the topology over time with its switches and rewards, tokens "
+        "and reward by role, and the conversation.",
+    ),
+    MenuEntry(
         "/alarms",
         "Alarms",
         "Signs that a reward is gamed or teaches nothing, of all agents: what is on, its figure now, and what was. To "

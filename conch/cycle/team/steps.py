@@ -140,8 +140,7 @@ class TeamSteps:
         )
 
     async def pass_on(self, silent: RoleSilentError) -> None:
-        """Pass the turn of a silent role to the next one. Raises ModelError each time that all roles in a row were
-        silent."""
+        """Pass the turn of a silent role to the next one. Raises ModelError while all roles are silent."""
         state = self.state
         event = self._facts.outside(
             TeamPassed,
@@ -154,7 +153,7 @@ class TeamSteps:
         )
         log.warning("team.passed", team=self._team.name, role=state.turn, why=str(silent))
         await self._facts.publish(event)
-        if self.state.passes % len(state.roles) == 0:
+        if self.state.passed.keys() >= {*state.roles}:
             raise ModelError(f"no role of the team {self._team.name} answers: {silent}")
 
     def objection_to(self, action: Action) -> str | None:

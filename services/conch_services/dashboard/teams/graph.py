@@ -18,9 +18,9 @@ NODE: Final = 26
 """Radius of a role."""
 _APART: Final = 16.0
 """Half of the distance between the two directions of a pair."""
-COLOURS: Final = (1, 2, 3, 4, 5, 7, 8, 6)
-"""Colours of the roles, in their order."""
-TOPOLOGY_COLOURS: Final = {"star": 2, "chain": 3, "flat": 4}
+COLOURS: Final = (1, 2, 3, 4, 5)
+"""Colours of the roles, in their order; a sixth role begins anew."""
+TOPOLOGY_COLOURS: Final = {"star": 7, "chain": 8, "flat": 6}
 TALL: Final = 120
 """Height of the drawing of the steps."""
 _ZERO, _REACH = 48.0, 44.0

@@ -29,6 +29,7 @@ from conch.consumer.group import joined
 from conch.consumer.operations import HttpRequest, HttpResponse, HttpServer, health_of, listen
 from conch.consumer.plugins import ConsumerInfo, Plugin, builtin_plugins, builtin_services, discover, reserved, weighed
 from conch.errors import ConchError, UsageError
+from conch.experience import store_location
 from conch.home import Home
 from conch.metrics import PLUGIN_METRICS
 from conch.processes import GRACE_SECONDS, messages, run_loop
@@ -78,13 +79,15 @@ def consume(
     if name not in plugins:
         builtin_services([name])[name](context)  # reports missing settings before connecting to the bus
     one = known[name]
-    if isinstance(one, ConsumerInfo) and one.is_service:
+    store = store_location(settings.store.url, home.path)
+    if isinstance(one, ConsumerInfo) and one.is_service and not (name == "store" and store.is_shared):
         if running is not None and name in running.consumers and one.keeps_position:
             raise UsageError(
                 f"the run in progress has {name}, which is not shared: conch run --without {name}, then again"
             )
         if workers > 1:
-            raise UsageError(f"{name} keeps its place by itself and is not shared: run it without --workers")
+            shared = ", or keep the experiences in PostgreSQL (store.url)" if name == "store" else ""
+            raise UsageError(f"{name} keeps its place by itself and is not shared: run it without --workers{shared}")
     if workers > 1:
         if running is None and settings.bus.url is None:
             raise UsageError("--workers needs a bus that is there for all of them: start conch run, or set bus.url")
@@ -145,7 +148,8 @@ async def _alone(
             AsyncExitStack() as stack,
         ):
             if name == "store":
-                await claim(bus, home.agentuid(settings.agent), [name], settings.bus.url or "")
+                store = store_location(settings.store.url, home.path)
+                await claim(bus, home.agentuid(settings.agent), [name], settings.bus.url or "", store)
             shared_events = await stack.enter_async_context(shared_subscription(bus))
             members = await stack.enter_async_context(joined(bus, [name], worker))
             begin = await weighed(bus, names_in(home, settings)[0])

@@ -78,7 +78,7 @@ def builtin(context: ServiceContext, names: Sequence[str], members: Membership) 
 
 def _maker(bind: Bound, context: ServiceContext, members: Membership) -> Callable[[], Service]:
     def make() -> Service:
-        made = bind(context)
+        made = bind(replace(context, members=members))
         return _shared(made, context, members) if isinstance(made, ConsumerSpec) else made
 
     return make

@@ -14,6 +14,7 @@ from conch_schemas import Event
 if TYPE_CHECKING:  # a program that only declares rules and consumers needs neither bus nor settings
     from conch.bus import Bus, SharedSubscription
     from conch.config import Settings
+    from conch.consumer.group import Membership
     from conch.consumer.runtime.output import ConsumerCounts
     from conch.processes import ConsumerReport
 
@@ -35,6 +36,9 @@ class ServiceContext:
     stream."""
     instance: str = ""
     """The key of this instance, for a consumer declared with `instances`; else ""."""
+    members: Membership | None = None
+    """The worker processes that are alive on the bus, for a service that shares its agents with those beside it; None
+    where it is made without a bus."""
 
 
 class Service(Protocol):

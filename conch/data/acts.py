@@ -16,6 +16,9 @@ from conch.experience import Example, ExampleDecoding
 Redact = Callable[[str], str]
 """A text without what must not leave the home: secrets, personal data, lone surrogates."""
 UNDECODED: Final = ExampleDecoding()
+MOST_LETTERS: Final = 1_000_000
+"""Characters of prompt, thought and reply, beyond which an act is no row of any format: no trainer's context holds
+them."""
 EVEN: Final = 1e-9
 """Advantages up to this are rounding."""
 
@@ -72,7 +75,7 @@ def decoding_of(example: Example) -> ExampleDecoding:
 
 
 def outside(example: Example, selection: Selection) -> str | None:
-    """The bound of agent, policy or time that an act is outside of; None: it is inside of all."""
+    """The bound of agent, policy, time or length that an act is outside of; None: it is inside of all."""
     if selection.agent is not None and example.act.agent != selection.agent:
         return "another agent"
     if selection.policy is not None and not (example.act.policy or "").startswith(selection.policy):
@@ -81,6 +84,9 @@ def outside(example: Example, selection: Selection) -> str | None:
         return "before the time asked for"
     if selection.until is not None and example.acted >= selection.until.timestamp():
         return "after the time asked for"
+    data = example.act.data
+    if len(data.raw) + len(data.thought) + sum(len(message.content) for message in example.messages) > MOST_LETTERS:
+        return "too long"
     return None
 
 

@@ -10,7 +10,8 @@ line is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
@@ -22,9 +23,9 @@ PERSONAL: Final = ("EMAIL", "PHONE", "SSN", "CREDIT_CARD", "IP_ADDRESS")
 """Kinds of datafog. Dates and postal codes are left: numbers of tools look like them, and they name no person."""
 _PERSONAL_LINE: Final = re.compile(r"@|(?:\d[ ().+:-]{0,2}){7}|\d\.\d+\.\d+\.")
 """A line without a match holds none of PERSONAL: they have an `@`, seven digits, or the dots of an address."""
-_PRIVATE_KEY: Final = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.{0,20000}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
-)
+_KEY_BEGINS, _KEY_ENDS = (re.compile(rf"-----{word} [A-Z ]{{0,40}}PRIVATE KEY-----") for word in ("BEGIN", "END"))
+_KEY_LENGTH: Final = 20_000
+"""Most characters between the two lines of a private key; one that is cut off may end with the text."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.+/=-]*")
 """What follows a key that was matched in part, as the pattern of JSON web tokens does."""
 _LEAST_GROUP: Final = 8
@@ -66,6 +67,11 @@ _LEAST_RUN: Final = b"w" * 20
 _DIGITS: Final = bytes(b"0"[0] if chr(code).isdigit() else code for code in range(128)) * 2
 _SEVEN_DIGITS: Final = b"0" * 7
 _BETWEEN_DIGITS: Final = b" ().+:-"
+_CORE: Final = 2000
+_CONTEXT: Final = 500
+"""A longer line is looked at in pieces of so many characters, each with so many before and behind it: the patterns of
+the libraries take a time that grows with the square of the length. What begins in a piece is found in it, up to the
+length of the context at least, and a key is followed to its end."""
 _KEPT_LINES: Final = 16_384
 _KEPT_LENGTH: Final = 400
 """Lines whose result is kept, and the characters of the longest of them: some 10 MB."""
@@ -88,7 +94,7 @@ def redactor(masker: Masker) -> Callable[[str], str]:
     def redact(text: str) -> str:
         text = masker.text(text if text.isascii() else well_formed(text))
         if "PRIVATE KEY-----" in text:
-            text = _PRIVATE_KEY.sub(HIDDEN, text)
+            text = _without_private_keys(text)
         if is_plain(text):
             return text
         return "\n".join(_kept(line) if len(line) <= _KEPT_LENGTH else _redacted(line) for line in text.split("\n"))
@@ -149,14 +155,39 @@ def _may_hold_people(raw: bytes) -> bool:
     )
 
 
+def _without_private_keys(text: str) -> str:
+    ends, spans = [found.span() for found in _KEY_ENDS.finditer(text)], []
+    for begin in _KEY_BEGINS.finditer(text):
+        place = bisect_left(ends, (begin.end(), 0))
+        if place < len(ends) and ends[place][0] <= begin.end() + _KEY_LENGTH:
+            spans.append((begin.start(), ends[place][1], HIDDEN))
+        elif len(text) <= begin.end() + _KEY_LENGTH:
+            spans.append((begin.start(), len(text), HIDDEN))
+    return _replaced(text, spans)
+
+
+def _pieces(line: str) -> Iterator[tuple[str, int, int, int]]:
+    """(a piece of the line with its context, its place in the line, from where to where in it a find counts)."""
+    for at in range(0, max(1, len(line)), _CORE):
+        first = max(0, at - _CONTEXT)
+        yield line[first : at + _CORE + _CONTEXT], first, at - first, at - first + _CORE
+
+
 def _redacted(line: str) -> str:
-    if _LONG_WORD.search(line) and (patterns := keys_in(line)):
-        line = _without_keys(line, patterns)
+    if _LONG_WORD.search(line):
+        line = _without_keys(line)
     return _without_people(line) if _PERSONAL_LINE.search(line) else line
 
 
-def _without_keys(line: str, patterns: Iterable[re.Pattern[str]]) -> str:
-    spans = sorted(span for pattern in patterns for match in pattern.finditer(line) for span in [_secret(match)])
+def _without_keys(line: str) -> str:
+    spans = sorted(
+        (place + start, place + end)
+        for piece, place, least, most in _pieces(line)
+        for pattern in keys_in(piece)
+        for match in pattern.finditer(piece)
+        if least <= match.start() < most
+        for start, end in [_secret(match)]
+    )
     return _replaced(line, ((start, _TOKEN.match(line, end).end(), HIDDEN) for start, end in spans))  # type: ignore[union-attr] # it matches everywhere
 
 
@@ -177,7 +208,14 @@ def _replaced(line: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 
 def _without_people(line: str) -> str:
-    return _replaced(line, ((start, end, f"[{kind}]") for start, end, kind in sorted(_scan()(line))))
+    spans = sorted(
+        (place + start, place + end, f"[{kind}]")
+        for piece, place, least, most in _pieces(line)
+        if _PERSONAL_LINE.search(piece)
+        for start, end, kind in _scan()(piece)
+        if least <= start < most
+    )
+    return _replaced(line, spans)
 
 
 @cache

@@ -3,11 +3,13 @@
 from .assemble import precedence as precedence
 from .location import StoreLocation as StoreLocation
 from .location import store_location as store_location
+from .models import MOST_RANKED as MOST_RANKED
 from .models import AdapterAct as AdapterAct
 from .models import ComponentStats as ComponentStats
 from .models import CostSummary as CostSummary
 from .models import CycleCounts as CycleCounts
 from .models import CycleFilter as CycleFilter
+from .models import CycleOrder as CycleOrder
 from .models import DecidedAct as DecidedAct
 from .models import DecisionState as DecisionState
 from .models import ExperiencePoint as ExperiencePoint
@@ -33,6 +35,7 @@ from .models import removal_of as removal_of
 from .models import removed_words as removed_words
 from .postgres import PostgresReader as PostgresReader
 from .postgres import PostgresStore as PostgresStore
+from .postgres import SharedPostgresStore as SharedPostgresStore
 from .queries.bodies import ShownCheck as ShownCheck
 from .queries.bodies import ShownLine as ShownLine
 from .queries.bodies import ShownScore as ShownScore
@@ -42,6 +45,7 @@ from .queries.examples import ExampleMark as ExampleMark
 from .queries.examples import ExampleMessage as ExampleMessage
 from .queries.forget import StoreSearch as StoreSearch
 from .queries.forget import remove_acts as remove_acts
+from .queries.owned import stored_partition as stored_partition
 from .sqlite import MemoryStore as MemoryStore
 from .sqlite import SqliteReader as SqliteReader
 from .sqlite import SqliteStore as SqliteStore

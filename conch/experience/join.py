@@ -13,6 +13,7 @@ from conch.experience.join_cache import JoinCache, WeightsInForce
 from conch.experience.join_case import JoinCase
 from conch.experience.opened import LARGEST, OpenStore, stored_event
 from conch.experience.queries.cycles import fill_context
+from conch.experience.queries.owned import OwnedPartitions
 from conch.experience.transaction import JoinTransaction
 from conch.experience.write_batch import numbers_of
 from conch.folds import json_of
@@ -47,7 +48,7 @@ _NEXT_IN_FORCE: Final = "SELECT min(seq) FROM weights WHERE agent = ? AND seq >=
 _GOVERNED: Final = """
     SELECT action_id FROM acts WHERE agent = ? AND seq > ?
     AND seq < coalesce((SELECT min(seq) FROM weights WHERE agent = ? AND seq > ?), 9223372036854775807)"""
-_DUE: Final = "SELECT action_id FROM acts WHERE due <= ? ORDER BY due LIMIT ?"
+_DUE: Final = "SELECT action_id FROM acts WHERE due <= ?{owned} ORDER BY due LIMIT ?"
 
 
 _CASELESS: Final = (MarkWitnessed, ReviewDecided)
@@ -61,8 +62,8 @@ class Join:
     caller whose transaction fails calls `known.forget`, and rows are read again.
     """
 
-    def __init__(self, file: OpenStore) -> None:
-        self._file, self._db = file, file.db
+    def __init__(self, file: OpenStore, owned: OwnedPartitions) -> None:
+        self._file, self._db, self._owned = file, file.db, owned
         self.known = JoinCache()
 
     def put_all(
@@ -112,8 +113,8 @@ class Join:
         return self.known.changes + 1
 
     def due(self, clock: float, most: int) -> list[str]:
-        """Ids of the first `most` actions that wait until `clock` (seconds since the epoch) or less."""
-        return [row[0] for row in self._file.rows(_DUE, clock, most)]
+        """Ids of the first `most` actions of owned agents that wait until `clock` (seconds since the epoch) or less."""
+        return [row[0] for row in self._file.rows(_DUE.format(owned=self._owned.condition), clock, most)]
 
     def _number(self, work: JoinTransaction, actions: Iterable[str | None]) -> None:
         """Have the numbers of these actions at hand: from memory, from their rows, or new ones."""

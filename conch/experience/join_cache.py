@@ -87,6 +87,10 @@ class JoinCache:
             table.clear()
         self._bytes, self.numbered, self.changes = 0, None, None
 
+    def forget_numbers(self) -> None:
+        """Know no number that other writers raise, too."""
+        self.numbered = self.changes = None
+
     def _let_go(self, cases: dict[str, JoinCase], most: int) -> None:
         """Of the oldest ones."""
         while len(cases) > most or (cases and self._bytes > CASES_BYTES):

@@ -57,7 +57,8 @@ class StoreLocation:
         return PostgresReader(self.url, timeout=timeout)
 
     def writer(self, timeout: float = 5.0) -> SqlStore:
-        """The store, made where there is none, for its one writer. `timeout`: as in `reader`. Raises StoreError."""
+        """The store, made where there is none, for a writer that has it alone. `timeout`: as in `reader`. Raises
+        StoreError."""
         if self.file is not None:
             from conch.experience.sqlite import SqliteStore
 
@@ -65,6 +66,20 @@ class StoreLocation:
         from conch.experience.postgres import PostgresStore
 
         return PostgresStore(self.url, timeout=timeout)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several workers can share its agents: of a database. A file has one writer."""
+        return self.file is None
+
+    def worker(self, timeout: float = 5.0) -> SqlStore:
+        """The store, made where there is none, for one of the workers that share it, which owns no agents until it asks
+        for them (`ExperienceWriter.own`); of a file as `writer`. Raises StoreError."""
+        if self.file is not None:
+            return self.writer(timeout)
+        from conch.experience.postgres import SharedPostgresStore
+
+        return SharedPostgresStore(self.url, timeout=timeout)
 
     def opened(self, timeout: float = 5.0, *, writes: bool) -> OpenStore:
         """Its rows alone, opened as by `writer`, or as by `reader`: for a copy. Raises StoreError."""

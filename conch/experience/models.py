@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from conch.experience.queries.bodies import ShownLine, ShownScore
 from conch_schemas import ActionTaken, ExperienceRecorded, PromptMessage
@@ -161,6 +161,10 @@ class CycleFilter:
     skill: str | None = None
     need: str | None = None
     """The one that was least satisfied before the act, as known at the latest revision."""
+    rule: str | None = None
+    """A component that said something of the act: a score other than 0, or an error."""
+    goal: str | None = None
+    """The id of a goal that the act moved: its own check came further than ever, or achieved it."""
     complete: bool | None = None
     least: float | None = None
     """The total is this or more."""
@@ -173,6 +177,19 @@ class CycleFilter:
     text: str | None = None
     """Stands in the thought, the reply or the action, in whatever case. The other conditions are looked at first: this
     one reads the facts themselves."""
+
+
+MOST_RANKED: Final = 5_000
+"""Experiences of which a body is read to put them in order: 0.2 s."""
+
+
+class CycleOrder(NamedTuple):
+    """The order of a list of cycles; of equals the newest first."""
+
+    by: Literal["cycle", "need", "skill", "outcome", "ms", "total"] = "cycle"
+    """ms: milliseconds from the thought to the end of the act; need: the one that was least satisfied before it."""
+    falling: bool = True
+    """The greatest first, or of words the last in the alphabet. What has no value stands at the end either way."""
 
 
 @dataclass(frozen=True)

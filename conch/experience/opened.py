@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 from pydantic import ValidationError
 
+from conch.bus import PARTITIONS
 from conch.errors import StoreError
 from conch.experience.write_batch import InsertStatement, Row
 from conch_schemas import ActionTaken, ContractViolationError, NeedsChanged, WeightsSet, decode
@@ -22,6 +23,9 @@ LARGEST: Final = 2**63 - 1
 
 IMPORTING: Final = "importing"
 """The meta value that says how far an import into the store has come; gone once it is complete."""
+POSITIONS: Final = "positions"
+"""The meta value with the position of each partition of the agents, as a JSON list, where several writers share a
+store; gone, all are at the meta value `position`."""
 _PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
@@ -131,6 +135,23 @@ class OpenStore:
     def position(self) -> int:
         """The last stream sequence applied; 0 before the first."""
         return int(self.meta("position") or 0)
+
+    def positions(self) -> list[int]:
+        """The last stream sequence applied in each partition of the agents; `position` is the least of them."""
+        value = self.meta(POSITIONS)
+        return [self.position()] * PARTITIONS if value is None else [int(seq) for seq in json.loads(value)]
+
+    def set_positions(self, seqs: Sequence[int]) -> None:
+        """Put the positions of the partitions, and the least of them, within the caller's transaction."""
+        self.set_meta(POSITIONS, json.dumps(seqs))
+        self.set_meta("position", min(seqs))
+
+    def set_back(self, seq: int) -> None:
+        """Put the position of each partition that is beyond `seq` there, within the caller's transaction."""
+        if self.meta(POSITIONS) is None:
+            self.set_meta("position", seq)
+        else:
+            self.set_positions([min(one, seq) for one in self.positions()])
 
     def changes(self) -> int:
         """How many transactions have changed experiences or removed some; 0 in a file before schema 6."""

@@ -11,6 +11,7 @@ from typing import Final
 from conch.experience.models import PruneResult, RetentionLimits
 from conch.experience.opened import OpenStore
 from conch.experience.queries.cycles import agents_that_acted
+from conch.experience.queries.owned import OwnedPartitions
 from conch.experience.queries.prune import oldest, prune_agent
 from conch.experience.queries.retention import removed_upto
 from conch.experience.transaction import stamp
@@ -25,10 +26,11 @@ PRUNE_SECONDS: Final = 0.02
 
 
 class Pruner:
-    """Of the one writer of a file. What it knows of removals is read when it is made, and after each removal."""
+    """Of one writer: it removes cycles of the agents that the writer owns. What it knows of removals is read when it is
+    made, and after each removal: it is made anew where other agents are owned."""
 
-    def __init__(self, file: OpenStore) -> None:
-        self._file = file
+    def __init__(self, file: OpenStore, owned: OwnedPartitions) -> None:
+        self._file, self._owned = file, owned
         self._removed = removed_upto(file)
         """Agent -> its last removed cycle and mark."""
         self._agents: list[tuple[float, str]] | None = None
@@ -86,7 +88,7 @@ class Pruner:
         return event.action_id in actions
 
     def _oldest_agents(self) -> list[tuple[float, str]]:
-        agents = agents_that_acted(self._file)
+        agents = filter(self._owned.has, agents_that_acted(self._file))
         with self._file.reading() as db:
             found = [(first, agent) for agent in agents if (first := oldest(db, agent)) is not None]
         heapq.heapify(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, Self
@@ -20,6 +20,7 @@ from conch.experience.queries.cycles import SqlCycles, agents_that_acted
 from conch.experience.queries.examples import SqlExamples
 from conch.experience.queries.forget import forget_rows
 from conch.experience.queries.forks import SqlForks, put_forks
+from conch.experience.queries.owned import OwnedPartitions
 from conch.experience.queries.retention import SqlRetention
 from conch.experience.queries.reviews import SqlReviews
 from conch.experience.queries.sampling import SqlSampling
@@ -56,6 +57,9 @@ _OF_AN_ACTION: Final = (
     RewardAssigned,
     ForkScored,
 )
+_FIRST_DUE: Final = "SELECT min(due) FROM acts WHERE due IS NOT NULL{owned}"
+_WAITING: Final = "SELECT count(*) FROM acts WHERE due IS NOT NULL{owned}"
+_OUTBOX: Final = "SELECT place, body FROM outbox WHERE place > ? ORDER BY place LIMIT ?"
 _KINDS: Final = frozenset(FACTS) - {PersonForgotten}
 
 
@@ -97,11 +101,12 @@ class SqlReader:
 class SqlStore(SqlReader):
     """An `ExperienceStore` over an open store that it may write to; every commit is on disk before it returns.
 
-    It is the only writer. What it has written of late it knows, so that an act and its scores are joined without
-    reading them again; after anything went wrong it knows nothing, and reads.
+    It is the only writer, or, where it `shares`, the only one of the agents that it owns. What it has written of late
+    it knows, so that an act and its scores are joined without reading them again; after anything went wrong it knows
+    nothing, and reads.
     """
 
-    def __init__(self, file: OpenStore) -> None:
+    def __init__(self, file: OpenStore, *, shares: bool = False) -> None:
         super().__init__(file)
         if file.meta(IMPORTING) is not None:
             file.close()
@@ -109,24 +114,45 @@ class SqlStore(SqlReader):
                 f"The experience store {file.db.name} holds half an import: finish it with conch data import."
             )
         self.duplicates = 0
-        self._join = Join(file)
-        self._pruner = Pruner(file)
+        self._owned = OwnedPartitions(shares=shares)
+        self._join = Join(file, self._owned)
+        self._pruner = Pruner(file, self._owned)
+
+    def own(self, partitions: Collection[int]) -> frozenset[int]:
+        return self._owned.numbers
+
+    def is_free(self, partitions: Collection[int]) -> bool:
+        return True
+
+    def has(self, agent: str) -> bool:
+        return self._owned.has(agent)
+
+    def lacks(self, agent: str, seq: int) -> bool:
+        return self._owned.lacks(agent, seq)
+
+    def applied(self) -> int:
+        if not self._owned.shares:
+            return self.position()
+        positions = self._file.positions()
+        return min((positions[number] for number in self._owned.numbers), default=max(positions))
 
     def set_position(self, seq: int) -> None:
         with self._writing():
             self._file.set_meta("highest", self._highest())
-            self._file.set_meta("position", seq)
+            self._file.set_back(seq)
 
     def set_epoch(self, epoch: str) -> None:
         if self.epoch() == epoch:
             return
         with self._writing():
+            if self.epoch() == epoch:
+                return  # another writer has said so meanwhile
             if self.epoch() is not None:
                 before, highest = self._file.base(), self._highest()
                 ends = json.loads(self._file.meta("ends") or "null") or ([before] if before else [])
                 self._file.set_meta("ends", json.dumps([*ends, highest]))
                 self._file.set_meta("base", highest)
-                self._file.set_meta("position", 0)
+                self._file.set_back(0)
             self._file.set_meta("epoch", epoch)
 
     def apply(
@@ -206,14 +232,21 @@ class SqlStore(SqlReader):
         return pruned
 
     def next_deadline(self) -> datetime | None:
-        due = self._file.row("SELECT min(due) FROM acts WHERE due IS NOT NULL")[0]
+        due = self._file.row(_FIRST_DUE.format(owned=self._owned.condition))[0]
         return None if due is None else datetime.fromtimestamp(due, UTC)
 
+    def waiting(self) -> int:
+        return int(self._file.row(_WAITING.format(owned=self._owned.condition))[0])
+
     def unpublished(self) -> tuple[ExperienceRecorded, ...]:
-        with self._file.intact():
-            rows = self._file.rows("SELECT body FROM outbox ORDER BY place LIMIT ?", AT_ONCE)
-            events = [decode(body) for (body,) in rows]
-        return tuple(event for event in events if isinstance(event, ExperienceRecorded))
+        found: list[ExperienceRecorded] = []
+        place = -1
+        while len(found) < AT_ONCE and (rows := self._file.rows(_OUTBOX, place, AT_ONCE)):
+            with self._file.intact():
+                events = [decode(body) for _, body in rows]
+            found += (one for one in events if isinstance(one, ExperienceRecorded) and self.has(one.agent))
+            place = rows[-1][0]
+        return tuple(found[:AT_ONCE])
 
     def mark_published(self, ids: Sequence[str]) -> None:
         if ids:
@@ -226,7 +259,11 @@ class SqlStore(SqlReader):
 
     def _move_on(self, upto: int, *, late: int) -> None:
         """The stream is applied up to there; `late`: facts that came for acts that had been removed."""
-        self._file.set_meta("position", max(self.position(), upto))
+        if self._owned.shares:
+            owned, positions = self._owned.numbers, self._file.positions()
+            self._file.set_positions([max(seq, upto) if at in owned else seq for at, seq in enumerate(positions)])
+        else:
+            self._file.set_meta("position", max(self.position(), upto))
         if late:
             self._file.set_meta("came_late", self.retention.came_late() + late)
 
@@ -266,6 +303,8 @@ class SqlStore(SqlReader):
     def _writing(self) -> Iterator[None]:
         try:
             with self._file.writing():
+                if self._owned.shares:
+                    self._join.known.forget_numbers()
                 yield
         except BaseException:
             self._join.known.forget()

@@ -18,7 +18,7 @@ What holds of every method:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,6 +28,7 @@ from conch.experience.models import (
     CostSummary,
     CycleCounts,
     CycleFilter,
+    CycleOrder,
     DecidedAct,
     ExperiencePoint,
     ExperienceSummary,
@@ -122,7 +123,18 @@ class CycleReader(Protocol):
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         """The last `limit` experiences that the filters let through, the newest first: a page of a list.
 
-        The next page is the one `before` the last cycle of this one. Every filter but `CycleFilter.text` has an index.
+        The next page is the one `before` the last cycle of this one. Every filter has an index, but `text`, `rule` and,
+        among the acts that moved any goal, `goal`.
+        """
+        ...
+
+    def ranked(
+        self, agent: str, filters: CycleFilter, order: CycleOrder, limit: int, skip: int = 0
+    ) -> list[ExperienceRecorded]:
+        """Of the experiences that the filters let through, in this order, the `limit` behind the first `skip`.
+
+        By `ms`, or with the filters `text` or `goal`: of the newest MOST_RANKED that they let through alone, which
+        take a quarter of a second; else of all: a million in a second.
         """
         ...
 
@@ -200,11 +212,16 @@ class ChartReader(Protocol):
         """(how many recorded acts moved a goal, the last `limit` of them, oldest first)."""
         ...
 
-    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
-        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
+    def goal_checks(
+        self, agent: str, limit: int, before: int | None = None
+    ) -> list[tuple[int, tuple[ShownCheck, ...]]]:
+        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first.
+
+        `before`: a cycle's number, that one left out; so in the two below.
+        """
         ...
 
-    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
+    def policies(self, agent: str, limit: int, before: int | None = None) -> list[tuple[int, str | None, float]]:
         """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
         ...
 
@@ -228,8 +245,8 @@ class ChartReader(Protocol):
         """
         ...
 
-    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
-        """The last `limit` changes of needs, oldest first."""
+    def needs_history(self, agent: str, limit: int, before: int | None = None) -> list[NeedsChanged]:
+        """The last `limit` changes of needs, oldest first; with `before` those of acts alone."""
         ...
 
     def weight_sets(self, agent: str) -> list[WeightsSet]:
@@ -535,7 +552,8 @@ class ExperienceReader(Protocol):
 
 
 class ExperienceWriter(Protocol):
-    """The writing half. One writer of a store, one thread at a time; any thread.
+    """The writing half. One writer of a store, or several that share its agents (`own`); one thread at a time, any
+    thread.
 
     Every write is one transaction: on an error nothing of it is there and the store can be used on.
     """
@@ -549,6 +567,33 @@ class ExperienceWriter(Protocol):
 
     def epoch(self) -> str | None:
         """Which stream the position belongs to; None before the first was named."""
+        ...
+
+    def own(self, partitions: Collection[int]) -> frozenset[int]:
+        """Own those of these partitions of the agents (0 to 15) that no other writer owns, and let go of all others;
+        returns those that are owned now. Before the first call a writer that shares a store owns none.
+
+        A partition is owned as long as the writer's session at the database lives: one that has lost it can write
+        nothing. A writer that has the store alone owns all partitions, whatever it is given.
+        """
+        ...
+
+    def is_free(self, partitions: Collection[int]) -> bool:
+        """Whether no other writer owns one of these partitions, or some of them; False where none is named."""
+        ...
+
+    def has(self, agent: str) -> bool:
+        """Whether the agent's partition is owned: only the facts of such agents may be applied."""
+        ...
+
+    def lacks(self, agent: str, seq: int) -> bool:
+        """Whether an event of the agent at this stream sequence is to be applied: the agent's partition is owned, and
+        was applied up to before that sequence when it was taken."""
+        ...
+
+    def applied(self) -> int:
+        """The stream sequence up to which all owned partitions are applied; `position` is that of all partitions. Where
+        none is owned that of the partition that is the furthest."""
         ...
 
     def set_position(self, seq: int) -> None:
@@ -610,7 +655,11 @@ class ExperienceWriter(Protocol):
         ...
 
     def next_deadline(self) -> datetime | None:
-        """When `expire` has something to do; None while nothing waits."""
+        """When `expire` has something to do; None while no act of an owned agent waits."""
+        ...
+
+    def waiting(self) -> int:
+        """How many acts of owned agents wait for their scores."""
         ...
 
     def unpublished(self) -> tuple[ExperienceRecorded, ...]:

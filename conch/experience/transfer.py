@@ -15,14 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from conch.errors import StoreError
-from conch.experience.opened import IMPORTING, OpenStore
+from conch.experience.opened import IMPORTING, POSITIONS, OpenStore
 from conch.experience.packing import new_packing
 from conch.experience.schema import TABLES
 from conch.experience.write_batch import InsertStatement, Row
 
 BATCH: Final = 2000
 """Rows to a transaction."""
-_OWN: Final = ("application", "schema", IMPORTING)
+_OWN: Final = ("application", "schema", IMPORTING, POSITIONS)
 """Values of the table `meta` that belong to the target."""
 
 

@@ -54,7 +54,7 @@ def refused(
         (["reward", "--workers", "17"], "Must be <= 16"),
         (["reward", "--workers", "two"], "unable to convert"),
         (["reward", "--workers", "2"], "start conch run, or set bus.url"),
-        (["store", "--workers", "2"], "store keeps its place by itself and is not shared"),
+        (["store", "--workers", "2"], "run it without --workers, or keep the experiences in PostgreSQL (store.url)"),
         (["metrics", "--workers", "2"], "metrics keeps its place by itself and is not shared"),
         (["needs", "--health", "8080"], "--health 8080 is no HOST:PORT, as 127.0.0.1:8080 is"),
         (["needs", "--health", "127.0.0.1:99999"], "--health 127.0.0.1:99999 is no HOST:PORT"),
@@ -111,6 +111,22 @@ def test_what_keeps_no_place_may_run_beside_the_runs_own(
 
     assert code == status, said
     assert (f"conch run --without {name}, then again" in said) == (status == 2)
+
+
+@pytest.mark.usefixtures("no_bus")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_store_in_a_database_is_shared(
+    refused: Callable[..., tuple[int, str]], workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also beside the run's own, in as many processes as are asked for: it goes on to the bus, which is not there."""
+    pytest.importorskip("asyncpg")
+    monkeypatch.setenv("CONCH_STORE__URL", "postgresql://conch@127.0.0.1:9/life")
+    run = RunInfo(pid=os.getpid(), consumers=("store",), bus=BusLocation(url=NOWHERE))
+    monkeypatch.setattr(Home, "running", lambda _: run)
+
+    code, said = refused("store", "--workers", workers)
+
+    assert (code, f"no bus at {NOWHERE}" in said) == (3, True), said
 
 
 @pytest.fixture

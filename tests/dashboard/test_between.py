@@ -15,7 +15,7 @@ from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
 
 PAGES = (
     *("", "overview", "cycles", "cycles/60", "chat", "memory", "rewards", "rewards/component/execution", "needs"),
-    *("training", "review", "bus", "settings", "witness", "witness/3"),
+    *("training", "review", "bus", "settings", "witness", "witness/3", "things/mark/3"),
 )
 AXE = Path(__file__).parents[1] / "axe" / "axe.min.js"
 

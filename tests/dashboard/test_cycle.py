@@ -10,6 +10,7 @@ from playwright.async_api import Page, Route, expect
 
 from conch.consumer import follow
 from conch.text import cut
+from conch.views.line import signed
 from conch_schemas import (
     Action,
     ActionTaken,
@@ -24,6 +25,7 @@ from conch_schemas import (
 )
 from conch_services.dashboard.pages.cycle import SHOWN
 from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.document import parsed
 from tests.dashboard.life import HOSTILE, whole
 
 HOSTILE_CYCLE = 13
@@ -333,3 +335,25 @@ async def test_a_person_rejects_a_cycle_with_a_reason(tab: Page, dashboard: Dash
     (mine,) = [one for one in said if isinstance(one, RewardAssigned) and one.scorer == "human"]
     await expect(tab.locator("#said")).to_contain_text("Cycle 7 is rejected")
     assert (mine.cycle, mine.scores[0].value, mine.scores[0].explanation) == (7, -1.0, "It read the wrong file")
+
+
+async def test_acts_like_it_that_earned_more_are_named_with_what_paid_more(dashboard: Dashboard) -> None:
+    """Of the same skill, greater in total, the parts of the difference; of the best act of a kind there is none."""
+    newest = {one.cycle or 0: one for one in dashboard.seeded.recorded}
+    kinds: dict[str, list[int]] = {}
+    for number, one in newest.items():
+        kinds.setdefault(one.action.skill, []).append(number)
+    alike = max(kinds.values(), key=lambda some: len({newest[number].total for number in some}))
+    alike.sort(key=lambda number: newest[number].total)
+
+    pages = [await dashboard.client.get(f"/cycles/{number}") for number in (alike[0], alike[-1])]
+    worst, best = (parsed(answer.text).one("section", id="better") for answer in pages)
+
+    rows = worst.one("tbody").all("tr")
+    assert 0 < len(rows) <= 5
+    for row in rows:
+        other = newest[int(row.attributes["data-cycle"])]
+        assert other.action.skill == newest[alike[0]].action.skill
+        assert other.total > newest[alike[0]].total
+        assert signed(other.total) in row.text
+    assert "No act of its kind earned more." in best.text

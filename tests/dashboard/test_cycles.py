@@ -12,7 +12,8 @@ from playwright.async_api import Page, expect
 
 from conch.views.line import signed
 from conch_schemas import NoveltyMeasured
-from conch_services.dashboard.pages.cycles import ROWS, filters_of
+from conch_services.dashboard.cycles.filters import filters_of
+from conch_services.dashboard.pages.cycles import ROWS
 from tests.dashboard.conftest import CYCLES, Dashboard
 
 
@@ -172,3 +173,68 @@ def test_any_query_makes_filters(query: dict[str, str]) -> None:
 
     assert len(taken) + len(wrong) == sum(bool(value.strip()) for value in query.values())
     assert all(getattr(filters, name) is not None for name in taken)
+
+
+async def test_a_press_on_a_column_sorts_and_the_address_says_so(tab: Page, dashboard: Dashboard) -> None:
+    """By reward the greatest first, pressed again the least; a filter set then stays with the order, and so does a
+    reload. The focus stays at the title that was pressed."""
+    newest = {one.cycle or 0: one.total for one in dashboard.seeded.recorded}
+    title = tab.locator("#list th a", has_text="Reward")
+    await tab.goto("./cycles")
+
+    await title.click()
+    await expect(tab).to_have_url(re.compile("sort=-total"))
+    await expect(tab.locator("#count")).to_have_text(f"1 to {ROWS}, by reward, greatest first, {ROWS} a page")
+    await expect(title).to_be_focused()
+    falling = [newest[number] for number in await numbers(tab)]
+    await title.click()
+    await expect(tab).to_have_url(re.compile("sort=total"))
+    await tab.locator("[name=kind]").select_option("TOOL")
+    await expect(tab).to_have_url(re.compile("kind=TOOL"))
+    await tab.reload()
+
+    assert falling == sorted(newest.values(), reverse=True)[:ROWS]
+    rising = [newest[number] for number in await numbers(tab)]
+    assert rising == sorted(rising)
+    await expect(tab.locator("#list th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+
+
+@pytest.mark.parametrize("sort", ["cycle", "need", "-skill", "outcome", "-ms", "ms", "total"])
+async def test_sorted_pages_together_are_the_whole(dashboard: Dashboard, sort: str) -> None:
+    """Whatever the order, each cycle is on one page."""
+    pages = [(await dashboard.client.get(f"/cycles?sort={sort}&skip={skip}")).text for skip in (0, ROWS)]
+
+    found = [int(number) for text in pages for number in re.findall(r'<tr id="c(\d+)"', text)]
+    assert sorted(found) == list(range(1, CYCLES + 1))
+
+
+async def test_times_and_ranges_narrow_the_list_and_its_files(dashboard: Dashboard) -> None:
+    """From a time until another, within a range, with the other filters; the links to files have the same cycles."""
+    begin, end = (dashboard.life.at(number).isoformat() for number in (11, 31))
+
+    for query, expected in (
+        ({"from": begin, "until": end}, range(11, 31)),
+        ({"range": "20-40", "until": end}, range(20, 31)),
+        ({"range": "last-10", "first": "55"}, range(55, CYCLES + 1)),
+        ({"from": "2199-01-01"}, range(0)),
+    ):
+        answer = await dashboard.client.get("/cycles", params=query)
+        found = [int(number) for number in re.findall(r'<tr id="c(\d+)"', answer.text)]
+        (link,) = re.findall(r'href="[^"]*(/api/v1/cycles\.jsonl\?[^"]*)"', answer.text)
+        lines = (await dashboard.client.get(link.replace("&amp;", "&"))).text.splitlines()
+        assert found == list(reversed(expected))
+        assert len(lines) == len(found)
+
+
+async def test_new_cycles_that_match_a_rule_are_counted_while_sorted(tab: Page, dashboard: Dashboard) -> None:
+    """A sorted list stays as it is; what is new and like the filter is counted, and shown when the count is pressed."""
+    await tab.goto("./cycles?sort=-total&rule=execution&from=2026-01-01")
+    before = await numbers(tab)
+
+    recorded = [await dashboard.live() for _ in range(3)]
+    like = sum(any(score.component == "execution" and score.value for score in one.scores) for (one,) in recorded)
+    words = "1 new cycle like that" if like == 1 else f"{like} new cycles like that"
+    await expect(tab.locator("#news")).to_have_text(words)
+
+    assert await numbers(tab) == before
+    assert like

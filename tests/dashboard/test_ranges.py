@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from playwright.async_api import Page, expect
 
 from conch.experience import ExperienceReader
+from conch.views.line import signed
 from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
-from conch_services.dashboard.ranges.window import CycleWindow, points_in, window_of
+from conch_services.dashboard.ranges.window import CycleWindow, points_in, sampled_in, window_of
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
 from tests.dashboard.life import CYCLE_SECONDS
@@ -106,3 +109,75 @@ async def test_a_range_can_be_typed(tab: Page, dashboard: Dashboard) -> None:
 
     await expect(tab).to_have_url(re.compile(r"\?range=30-40$"))
     await expect(tab.locator(".details")).to_contain_text("Cycles 30 to 40")
+
+
+async def test_a_long_range_is_taken_evenly(dashboard: Dashboard) -> None:
+    """Of more cycles than are wanted, neighbours spread over all of the window, each once, the newest among them."""
+    window = CycleWindow(1, CYCLES)
+
+    def look(reader: ExperienceReader) -> list[int]:
+        return [one.cycle for one in sampled_in(reader, "echo", window, 40)]
+
+    found = await dashboard.world.read(look)
+
+    assert found == sorted(set(found))
+    assert (len(found), found[0], found[-1]) == (40, 1, CYCLES)
+    assert max(after - before for before, after in pairwise(found)) <= 2
+
+
+@pytest.mark.parametrize("path", ["/overview", "/needs", "/training", "/rewards"])
+async def test_every_page_with_charts_shows_the_range(dashboard: Dashboard, path: str) -> None:
+    """Its figures and lines are of these cycles alone, and it says so; drawn again it is the same range. Of a range
+    without a cycle the page stands, too."""
+    html = (await dashboard.client.get(f"{path}?range=20-39")).text
+    shown = parsed(html)
+    (current,) = [one.text for one in shown.one("nav", class_="ranges").all("a") if "aria-current" in one.attributes]
+
+    assert current == "Cycles 20 to 39"
+    assert "range=20-39" in shown.one("div", id="now")["hx-get"]
+    if path != "/rewards":
+        drawn = json.loads(shown.one("script", id="data").text)
+        assert drawn["x"] == list(range(20, 40))
+        assert drawn["whole"]
+    if path != "/training":
+        assert "cycles 20 to 39" in shown.one("main").text
+    for empty in ("900-999", "9-3"):
+        assert (await dashboard.client.get(f"{path}?range={empty}")).status_code == 200
+
+
+async def test_the_rewards_of_a_range_are_those_of_its_cycles(dashboard: Dashboard) -> None:
+    """Mean, coverage and errors of each component, by the acts of the range; of the whole life as of the last ones."""
+    near = {one.cycle: one for one in dashboard.seeded.recorded if 20 <= (one.cycle or 0) <= 39}
+    said = [score for one in near.values() for score in one.scores if score.component == "execution"]
+    values = [score.value for score in said if score.value is not None]
+
+    def cells(html: str) -> dict[str, list[str]]:
+        rows = parsed(html).one("table", id="components").all("tr")[1:]
+        return {row["data-component"]: [cell.text for cell in row.all("td")] for row in rows}
+
+    row = cells((await dashboard.client.get("/rewards?range=20-39")).text)["execution"]
+    ways = [cells((await dashboard.client.get(f"/rewards?{query}")).text) for query in ("last=400", "range=life")]
+
+    assert row[3] == signed(sum(values) / len(values))
+    assert row[9] == str(sum(score.status == "error" for score in said))
+    assert ways[0] == ways[1]
+
+
+async def test_a_part_of_any_chart_is_zoomed_into(tab: Page, dashboard: Dashboard) -> None:
+    """Drawn over on the overview, the address names the range, the menu takes it along, and the page goes on live."""
+    await tab.goto("./overview")
+    box = await tab.locator("#needs .u-over").bounding_box()
+    assert box is not None
+    await tab.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40)
+    await tab.mouse.down()
+    await tab.mouse.move(box["x"] + box["width"] * 0.99, box["y"] + 60, steps=4)
+    await tab.mouse.up()
+
+    await expect(tab).to_have_url(re.compile(r"\?range=(29|3[0-2])-(59|60)$"))
+    await expect(tab.locator("#span")).to_have_text(re.compile(r"cycles (29|3[0-2]) to (59|60)"))
+    await tab.locator(".ranges a", has_text="Last hour").click()
+    await expect(tab).to_have_url(re.compile(r"\?range=hour$"))
+    await tab.locator("nav a", has_text="Needs & drives").click()
+    await expect(tab.locator(".ranges [aria-current]")).to_have_text("Last hour")
+    await dashboard.live()
+    await expect(tab.locator("#now .changes td a").first).to_have_text(str(CYCLES + 1))

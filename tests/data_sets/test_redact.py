@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -94,3 +95,27 @@ def test_a_secret_is_found_inside_of_other_text(wrap: object) -> None:
 def test_numbers_ids_and_calls_stay(text: str) -> None:
     """What an agent writes all the time is no secret and no person."""
     assert redactor(Masker([OWN]))(text) == text
+
+
+@pytest.mark.parametrize(
+    ("secret", "instead"),
+    [(GITHUB, "[secret]"), (TOKEN, "[secret]"), ("bob.smith@example.com", "[EMAIL]"), ("+1 415 555 0134", "[PHONE]")],
+)
+def test_a_secret_is_removed_wherever_it_stands_in_a_long_line(secret: str, instead: str) -> None:
+    """Also where the pieces meet in which such a line is looked at."""
+    redact = redactor(Masker([OWN]))
+    for place in (0, 1480, 1960, 1990, 2000, 2480, 3985, 6000):
+        before, behind = "so it is "[: place % 9] + "so it is " * (place // 9), " and so on" * 300
+
+        assert redact(f"{before} {secret}{behind}") == f"{before} {instead}{behind}"
+
+
+@pytest.mark.parametrize("part", ["1.2.3.", "eyJ", '{"a": "b@c.de", "//": "http://x.y/z"}, ', KEY[:31]])
+def test_a_text_takes_its_time_by_its_length(part: str) -> None:
+    """Whatever the libraries' patterns take for a secret's beginning again and again: seconds for a million letters,
+    where the square of the length would take minutes."""
+    redact, began = redactor(Masker([OWN])), time.process_time()
+
+    redact(part * (200_000 // len(part)))
+
+    assert time.process_time() - began < 15

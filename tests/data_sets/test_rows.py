@@ -74,6 +74,18 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
     }
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_act_with_ten_million_letters_is_left_out(store: SqliteStore, put: Put, format: Format) -> None:
+    """No trainer's context holds it; it is counted as too long, before any of it is looked through."""
+    put(1)
+    put(2, raw="see 1.2.3.4 " * 833_334)
+    put(3)
+
+    _, left = answers(store, format)
+
+    assert left["too long"] == 1
+
+
 def test_bounds_of_agent_policy_and_time_are_counted(store: SqliteStore, put: Put) -> None:
     """What is outside of a bound is left out with the bound as its reason."""
     first = put(1)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
+import psutil
 import pytest
 
 from conch.experience import PostgresReader
@@ -123,3 +124,35 @@ def test_a_server_that_is_started_again_has_every_cycle(
     assert found == list(range(len(found)))
     assert {row["cycle"] for row in live.rows} <= set(found)
     house.conch("mark", "verify", CONCH_STORE__URL=url)
+
+
+def test_store_workers_share_the_agents_of_a_run(house: House, postgres: PostgresServer) -> None:
+    """`conch consume store --workers 2` beside the run's own store: each says which partitions it has, one that is
+    killed is replaced, and at the end each agent's cycles are complete, once each, and its marks verify."""
+    url = postgres.new_database()
+    environment = {"CONCH_STORE__URL": url}
+    live = house.begin("--agents", "6", "--script", house.endless(), interval=0.3, **environment)
+    live.recorded(6)
+
+    beside = house.start("consume", "store", "--workers", "2", **environment)
+    beside.says(r"of 16 partitions: \d.*\n(.*\n)*.*of 16 partitions: \d")
+    live.recorded(12)
+    victim = next(one for one in psutil.Process(beside.pid).children() if "store" in one.cmdline())
+    victim.kill()
+    beside.says(r"died \(SIGKILL\) and is started again")
+    live.recorded(12)
+    beside.signal(signal.SIGTERM)
+    assert beside.ended() == 0, beside.told()
+    live.recorded(6)
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0, live.told()
+
+    assert "Traceback" not in live.said + beside.said
+    with PostgresReader(url) as store:
+        found = {agent: [one.cycle for one in store.cycles.last(agent, 9999)] for agent in store.agents()}
+        revised = [one for agent in found for one in store.cycles.last(agent, 9999) if one.revision > 1]
+    assert len(found) == 6
+    assert all(cycles == list(range(len(cycles))) and len(cycles) > 5 for cycles in found.values())
+    assert not revised
+    for agent in ("echo-1", "echo-2"):
+        house.conch("mark", "verify", "--agent", agent, **environment)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conch.experience import CycleFilter, ExperienceStore, MemoryStore
-from conch_schemas import Action, Cut, GoalCheck, Outcome
+from conch.experience import CycleFilter, CycleOrder, ExperienceStore, MemoryStore
+from conch_schemas import Action, Cut, ExperienceRecorded, GoalCheck, Outcome
 from tests.store.conftest import Apply, Facts
 
 if TYPE_CHECKING:
@@ -143,6 +143,65 @@ def test_a_filter_lets_through_what_it_says(
 
     assert [one.cycle for one in found] == cycles
     assert [store.cycles.get("echo", cycle) for cycle in cycles] == found
+
+
+def test_a_rule_and_a_goal_are_filters_too(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
+    """A rule: where its score is not 0 or an error; a goal: where its own check came further, which pays."""
+    a_life(store, facts, shared_events)
+    paid = (facts.score("format", 0.0), facts.score("execution", None, status="error"))
+    moved = [GoalCheck(goal=name, statement=name, outcome="partial", measure=0.5, best=0.0) for name in ("g", "h")]
+    shared_events(
+        store, facts.act(6, goals=(moved[0],)), facts.reward(6, *paid, facts.score("goal", 0.5)), *facts.judged(6)[2:]
+    )
+    shared_events(
+        store, facts.act(7, goals=(moved[1],)), facts.reward(7, *paid, facts.score("goal", 0.5)), *facts.judged(7)[2:]
+    )
+    shared_events(
+        store, facts.act(8, goals=(moved[0],)), facts.reward(8, *paid, facts.score("goal", 0.0)), *facts.judged(8)[2:]
+    )
+    every = store.cycles.find("echo", CycleFilter(), 99)
+
+    def at(filters: CycleFilter) -> list[int | None]:
+        return [one.cycle for one in store.cycles.find("echo", filters, 99)]
+
+    for rule in {score.component for one in every for score in one.scores}:
+        said = [
+            one.cycle
+            for one in every
+            if any(each.component == rule and (each.value or each.status == "error") for each in one.scores)
+        ]
+        assert at(CycleFilter(rule=rule)) == said
+    assert at(CycleFilter(goal="g")) == [6]
+    assert at(CycleFilter(goal="h", least=-1.0, text="nowhere to be found")) == []
+    assert at(CycleFilter(goal="nobody's")) == []
+
+
+@pytest.mark.parametrize("by", ["cycle", "need", "skill", "outcome", "ms", "total"])
+@pytest.mark.parametrize("filters", [CycleFilter(first=2), CycleFilter(text="t")])
+@pytest.mark.parametrize("falling", [True, False])
+def test_cycles_come_in_any_order(
+    store: ExperienceStore, facts: Facts, shared_events: Apply, by: Any, filters: CycleFilter, falling: bool
+) -> None:
+    """By each key, up and down, of equals the newest first, what has none at the end; page by page as well."""
+    a_life(store, facts, shared_events)
+    found = store.cycles.find("echo", filters, 99)
+    order = CycleOrder(by, falling)
+
+    def key(one: ExperienceRecorded) -> Any:
+        told = {"cycle": one.cycle, "skill": one.action.skill[:100], "outcome": one.outcome.status, "total": one.total}
+        needs = one.needs_before or {}
+        told["need"] = min(sorted(needs), key=needs.__getitem__) if needs else None
+        told["ms"] = sum(ms for phase, ms in one.ms.items() if phase != "reflect")
+        return told[by]
+
+    known = sorted((one for one in found if key(one) is not None), key=key, reverse=falling)
+    expected = [one.cycle for one in [*known, *(one for one in found if key(one) is None)]]
+    ranked = store.cycles.ranked("echo", filters, order, 99)
+
+    assert len(found) > 1
+    assert [one.cycle for one in ranked] == expected
+    pages = [store.cycles.ranked("echo", filters, order, 2, skip) for skip in range(0, len(found), 2)]
+    assert [one.cycle for page in pages for one in page] == expected
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

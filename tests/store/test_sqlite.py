@@ -151,17 +151,21 @@ def _read(path: Path, facts: Any, shared_events: Any) -> None:
 
 
 def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Facts, shared_events: Apply) -> None:
-    """Rows that are no events, or no verdicts, raise StoreError where they are read."""
-    filled(path, facts, shared_events, cycles=2)
+    """Rows that are no events, no verdicts, or of another page, raise StoreError where they are read."""
+    filled(path, facts, shared_events, cycles=4)
     with closing(sqlite3.connect(path)) as other:
         other.execute("UPDATE acts SET body = 'nonsense' WHERE cycle = 1")
         other.execute("UPDATE experiences SET verdict = '{}' WHERE cycle = 2")
+        other.execute("UPDATE experiences SET total = 'much' WHERE cycle = 3")
+        other.execute("UPDATE contexts SET kind = 'th/ught' WHERE kind = 'thought'")
         other.commit()
 
     with SqliteReader(path) as reader:
-        for cycle in (1, 2):
+        for cycle in (1, 2, 4):
             with pytest.raises(StoreError, match="is damaged"):
                 reader.cycles.get("echo", cycle)
+        with pytest.raises(StoreError, match="is damaged"):
+            list(reader.examples.marks())
         with pytest.raises(StoreError, match="is damaged"):
             reader.charts.component_stats("echo")
         with pytest.raises(StoreError, match="is damaged"):

@@ -125,22 +125,34 @@ async def without_strangers(
     return ours, failed
 
 
-async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
+async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str, store: StoreLocation | None = None) -> None:
     """Claim a stream for one home's store, for all its agents: a second store would publish each experience again.
     Homes without a store may share the stream. Raises BusError.
 
-    `own`: the UUID of the home's agent; `url`: the address of the bus, for messages.
+    `own`: the UUID of the home's agent; `url`: the address of the bus, for messages. `store`: where it is a database
+    that the other home's store joins this stream into, both are workers of one store, and the claim stays as it is.
     """
     if "store" not in consumers:
         return
     owner = await bus.get(STORE_OWNER)
     if owner is None:
         await bus.put(STORE_OWNER, own.encode(), revision=0)
-    elif owner.value.decode(errors="replace") != own:
+    elif owner.value.decode(errors="replace") != own and not await _joins(store, (await bus.state()).epoch):
         raise BusError(
             f"another home stores what happens on the stream on {masked(url)}: run this one --without store, "
             "or use another NATS account"
         )
+
+
+async def _joins(store: StoreLocation | None, epoch: str) -> bool:
+    """Whether workers can share this store, and the stream of this epoch is joined into it."""
+    if store is None or not store.is_shared or not await asyncio.to_thread(store.exists):
+        return False
+    reader = await asyncio.to_thread(store.reader)
+    try:
+        return await asyncio.to_thread(reader.epoch) == epoch
+    finally:
+        reader.close()
 
 
 async def reconciled(
@@ -197,7 +209,7 @@ async def _regain_chain(bus: Bus, store: ExperienceReader, agent: str) -> None:
 
 
 def _opened(store: StoreLocation) -> ExperienceStore | None:
-    return store.writer() if store.exists() else None
+    return store.worker() if store.exists() else None
 
 
 async def set_weights(bus: Bus, identities: Sequence[AgentIdentity], settings: Settings, plugins: Discovery) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
 import asyncpg
 
+from conch.bus import PARTITIONS
 from conch.experience.opened import FetchedRows
 from conch.experience.postgres.dialect import distinct, insertion, translated
 from conch.experience.postgres.schema import PARTITIONED, SCHEMA, partition
 from conch.experience.postgres.session import Session
 from conch.experience.write_batch import InsertStatement, Row
 
+LOCK: Final = 0x434E4358
+"""The advisory locks of a store, `CNCX` as in the header of a SQLite file; the database's other locks are its users'
+own. Under this number alone: one writer has the store (exclusive), or workers share it. Beside a second number: a
+partition of the agents is owned, or, with the one behind the last partition, a worker's transaction runs."""
 PARTITION_ACTS: Final = 2**18
 """Numbers of acts to a partition: about 1 GB of rows."""
 
@@ -31,6 +36,13 @@ _USED: Final = """
         * (SELECT 1.0 - coalesce(sum(removed), 0)::float8
                 / greatest(1, coalesce(sum(least(upto, numbered.acts + 1) - first), 0))
            FROM partitions, (SELECT coalesce(max(act), 0) AS acts FROM acts) AS numbered)"""
+_UNLOCK: Final = "SELECT pg_advisory_unlock($1, number) FROM unnest($2::int[]) AS number"
+_LOCK: Final = "SELECT number FROM unnest($2::int[]) AS number WHERE pg_try_advisory_lock($1, number)"
+_LOCKED: Final = """
+    SELECT objid::int FROM pg_locks WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 2 AND granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+_TURN: Final = f"SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock({LOCK}, {PARTITIONS})"
+"""A worker's transaction begins when no other worker's runs."""
 # Retention removes an action with its act: a number without one is of no fact that may still come.
 _UNUSED: Final = """
     SELECT first FROM partitions p WHERE upto <= (SELECT value::bigint + 1 FROM meta WHERE name = 'numbered')
@@ -57,9 +69,10 @@ class _Fetched:
 class PostgresConnection:
     """A session with the statements and the transactions of a store."""
 
-    def __init__(self, session: Session, name: str) -> None:
-        """`name`: the address without its password."""
-        self.name, self._session = name, session
+    def __init__(self, session: Session, name: str, *, shares: bool = False) -> None:
+        """`name`: the address without its password. `shares`: whether other sessions may write, too."""
+        self.name, self._session, self._shares = name, session, shares
+        self._owned: frozenset[int] = frozenset()
         self._types: dict[str, dict[str, str]] = {}
         self._covered: int | None = None
         """Acts below this number have a partition; None: not known."""
@@ -106,8 +119,9 @@ class PostgresConnection:
     @contextmanager
     def transaction(self, *, writes: bool) -> Iterator[None]:
         """See `Database`."""
-        self._session.command("BEGIN" if writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        begin = "BEGIN" if writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         try:
+            self._session.command(f"{begin}; {_TURN}" if writes and self._shares else begin)
             yield
             self._session.command("COMMIT")
         except BaseException:
@@ -142,6 +156,19 @@ class PostgresConnection:
         for (name,) in tables:
             self.command(f"VACUUM FULL {SCHEMA}.{name}")
 
+    def own(self, partitions: Collection[int]) -> frozenset[int]:
+        """Own those of these partitions of the agents that no other session owns, and let go of all others; returns
+        those that are owned now. The server lets go of them where the session ends."""
+        left, missing = sorted(self._owned.difference(partitions)), sorted(set(partitions) - self._owned)
+        self._session.execute(_UNLOCK, [LOCK, left])
+        got = {number for (number,) in self._session.execute(_LOCK, [LOCK, missing]).rows}
+        self._owned = self._owned.intersection(partitions) | got
+        return self._owned
+
+    def owned_by_any(self) -> frozenset[int]:
+        """The partitions that any session owns now."""
+        return frozenset(number for (number,) in self._session.execute(_LOCKED, [LOCK]).rows)
+
     def close(self) -> None:
         """See `Database`."""
         self._session.close()
@@ -154,7 +181,7 @@ class PostgresConnection:
 
     def _cover(self, number: int) -> None:
         """Have a partition for acts up to this number, within the caller's transaction."""
-        if self._covered is None:
+        if self._covered is None or number >= self._covered:  # another worker may have made one
             self._covered = int(self._session.execute(_COVERED, []).rows[0][0])
         while number >= self._covered:
             first, self._covered = self._covered, self._covered + PARTITION_ACTS

@@ -10,16 +10,13 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from conch.errors import NoStoreError, StoreAwayError, StoreError
-from conch.experience.postgres.connection import PostgresConnection, sentence
+from conch.experience.postgres.connection import LOCK, PostgresConnection, sentence
 from conch.experience.postgres.schema import APPLICATION, SCHEMA, creation
 from conch.experience.postgres.session import Session
 from conch.experience.schema import SCHEMA_VERSION
 
 OLDEST_SERVER: Final = 15
 """The oldest major version of PostgreSQL that the tests run on."""
-_WRITER: Final = 0x434E4358
-"""The advisory lock of the one writer, `CNCX` as in the header of a SQLite file; the database's other locks are its
-users' own."""
 _AWAY: Final = (
     OSError,
     asyncpg.CannotConnectNowError,
@@ -36,6 +33,9 @@ _SETTINGS: Final = {
 }
 """Of each session. By the last three the server ends it, and lets go of its lock, a minute after the client's machine
 is gone."""
+_DURABLE: Final = {"synchronous_commit": "on"}
+_WATCHED: Final = {"idle_session_timeout": "60s", "idle_in_transaction_session_timeout": "60s"}
+"""The server ends the session of a worker that is stopped, or hangs: its agents go to the other workers."""
 
 
 def shown(url: str) -> str:
@@ -61,24 +61,41 @@ def open_reader(url: str, timeout: float) -> PostgresConnection:
 
 
 def open_writer(url: str, timeout: float) -> PostgresConnection:
-    """The store in the database of `url`, made where there is none.
+    """The store in the database of `url`, made where there is none, for one writer that has it alone.
 
-    `timeout`: seconds to wait for the server, and for another writer to end. Raises StoreError; a database that is not
+    `timeout`: seconds to wait for the server, and for other writers to end. Raises StoreError; a database that is not
     of this schema is left as it is.
     """
-    with _opened(url, timeout, {"synchronous_commit": "on"}) as connection:
+    with _opened(url, timeout, _DURABLE) as connection:
         # Held by the session, not by a transaction: the server lets go of it where this process dies.
-        connection.execute("SELECT pg_advisory_lock(?)", (_WRITER,))
-        if _version(connection) is None:
-            with connection.transaction(writes=True):
-                connection.command(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-                for statement in creation():
-                    connection.command(statement)
+        connection.execute("SELECT pg_advisory_lock(?)", (LOCK,))
+        _make(connection)
         return connection
 
 
+def open_worker(url: str, timeout: float) -> PostgresConnection:
+    """As `open_writer`, for one of several workers, each of which writes of the agents whose partitions it owns. Waits
+    for a writer that has the store alone, not for other workers."""
+    with _opened(url, timeout, _DURABLE | _WATCHED, shares=True) as connection:
+        connection.execute("SELECT pg_advisory_lock_shared(?)", (LOCK,))
+        _make(connection)
+        return connection
+
+
+def _make(connection: PostgresConnection) -> None:
+    """Make the tables where there are none. Raises StoreError for a database that is not of this schema."""
+    if _version(connection) is None:
+        with connection.transaction(writes=True):
+            if _version(connection) is None:  # another worker may have made them meanwhile
+                connection.command(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                for statement in creation():
+                    connection.command(statement)
+
+
 @contextmanager
-def _opened(url: str, timeout: float, settings: dict[str, str]) -> Iterator[PostgresConnection]:
+def _opened(
+    url: str, timeout: float, settings: dict[str, str], *, shares: bool = False
+) -> Iterator[PostgresConnection]:
     """A session at the server of `url`, which is closed where opening the store raises. Raises StoreError."""
     own = _SETTINGS | {"lock_timeout": f"{timeout:g}s"}
     try:
@@ -87,7 +104,7 @@ def _opened(url: str, timeout: float, settings: dict[str, str]) -> Iterator[Post
         raise StoreAwayError(sentence(error, shown(url))) from error
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise StoreError(sentence(error, shown(url))) from error
-    connection = PostgresConnection(session, shown(url))
+    connection = PostgresConnection(session, shown(url), shares=shares)
     try:
         with connection.errors_told():
             _refuse_server(connection)

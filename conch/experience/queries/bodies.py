@@ -124,6 +124,16 @@ class _ChecksRow:
 
 
 @dataclass(frozen=True, slots=True)
+class _Timed:
+    ms: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedRow:
+    data: _Timed
+
+
+@dataclass(frozen=True, slots=True)
 class _Policy:
     policy: str | None = None
 
@@ -193,6 +203,7 @@ class _ActRow:
 _needs: Final = msgspec.json.Decoder(_NeedsRow).decode
 _checks: Final = msgspec.json.Decoder(_ChecksRow).decode
 _doing: Final = msgspec.json.Decoder(_DoingRow).decode
+_timed: Final = msgspec.json.Decoder(_TimedRow).decode
 _policy: Final = msgspec.json.Decoder(_Policy).decode
 _typed: Final = msgspec.json.Decoder(_Typed).decode
 _adapted: Final = msgspec.json.Decoder(_AdaptedRow).decode
@@ -221,6 +232,11 @@ def stored_doing(body: bytes) -> tuple[ShownAction, str, datetime]:
 def stored_checks(body: bytes) -> tuple[ShownCheck, ...]:
     """Of an act: its goals' checks."""
     return _checks(body).data.goals
+
+
+def stored_ms(body: bytes) -> float:
+    """Of an act: its milliseconds, from the thought on."""
+    return sum(ms for phase, ms in _timed(body).data.ms.items() if phase != "reflect")
 
 
 def stored_cost(body: bytes) -> tuple[ShownCost | None, int]:

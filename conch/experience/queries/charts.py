@@ -65,10 +65,11 @@ _MOVES: Final = """
 _MOVED: Final = """
     SELECT count(DISTINCT s.act) FROM scores s CROSS JOIN experiences e WHERE e.act = s.act
     AND s.component = 'goal' AND s.value > 0 AND e.agent = ?"""
-_CHECKS: Final = "SELECT cycle, unpacked(body) FROM acts WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
+_CHECKS: Final = """
+    SELECT cycle, unpacked(body) FROM acts WHERE agent = ? AND cycle < ? ORDER BY cycle DESC, seq DESC LIMIT ?"""
 _ACTED: Final = """
     SELECT e.cycle, unpacked(a.body), e.total FROM experiences e JOIN acts a ON a.act = e.act
-    WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
+    WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _ADAPTED: Final = """
     SELECT e.cycle, e.acted, unpacked(a.body), e.total FROM experiences e JOIN acts a ON a.act = e.act
     WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
@@ -92,6 +93,10 @@ _OF_ONE: Final = "WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
 _OF_ALL: Final = "ORDER BY seq DESC LIMIT ?"
 _WEIGHTS: Final = "SELECT body FROM weights WHERE agent = ? ORDER BY seq"
 _NEEDS: Final = "SELECT unpacked(body) FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
+
+_NEEDS_BEFORE: Final = """
+    SELECT unpacked(n.body) FROM acts a JOIN needs n ON n.act = a.act WHERE a.agent = ? AND a.cycle < ?
+    ORDER BY a.cycle DESC, n.seq DESC LIMIT ?"""
 
 
 class SqlCharts:
@@ -131,13 +136,15 @@ class SqlCharts:
             rows = self._file.rows(_MOVES, agent, limit)
         return count, [GoalMove(cycle, bool(reached), why) for cycle, reached, why in reversed(rows)]
 
-    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
-        rows = self._file.rows(_CHECKS, agent, limit)
+    def goal_checks(
+        self, agent: str, limit: int, before: int | None = None
+    ) -> list[tuple[int, tuple[ShownCheck, ...]]]:
+        rows = self._file.rows(_CHECKS, agent, LARGEST if before is None else in_64_bits(before), limit)
         with self._file.intact():
             return [(cycle, stored_checks(body)) for cycle, body in reversed(rows)]
 
-    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
-        rows = self._file.rows(_ACTED, agent, limit)
+    def policies(self, agent: str, limit: int, before: int | None = None) -> list[tuple[int, str | None, float]]:
+        rows = self._file.rows(_ACTED, agent, LARGEST if before is None else in_64_bits(before), limit)
         with self._file.intact():
             return [(cycle, stored_policy(body), total) for cycle, body, total in reversed(rows)]
 
@@ -158,9 +165,12 @@ class SqlCharts:
     def behaviours(self, agent: str, width: int) -> list[SkillBucket]:
         return [SkillBucket(*row) for row in self._file.rows(_BEHAVIOURS, width, agent)]
 
-    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
+    def needs_history(self, agent: str, limit: int, before: int | None = None) -> list[NeedsChanged]:
         with self._file.intact():
-            rows = self._file.rows(_NEEDS, agent, limit)
+            if before is None:
+                rows = self._file.rows(_NEEDS, agent, limit)
+            else:
+                rows = self._file.rows(_NEEDS_BEFORE, agent, in_64_bits(before), limit)
             return [stored_event(NeedsChanged, body) for (body,) in reversed(rows)]
 
     def weight_sets(self, agent: str) -> list[WeightsSet]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import islice
@@ -15,11 +15,28 @@ from pydantic import TypeAdapter
 
 from conch.experience.assemble import ExperienceVerdict, assemble
 from conch.experience.join_case import JoinCase
-from conch.experience.models import CycleFilter, DecisionState, PendingActs, ScoredSince, Transition
+from conch.experience.models import (
+    MOST_RANKED,
+    CycleFilter,
+    CycleOrder,
+    DecisionState,
+    PendingActs,
+    ScoredSince,
+    Transition,
+)
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
-from conch.experience.queries.bodies import stored_act
+from conch.experience.queries.bodies import stored_act, stored_checks, stored_ms
 from conch.rewards import parts_of_act
-from conch_schemas import ActionTaken, Claim, ExperienceRecorded, NeedsChanged, Part, PromptMessage, WeightsSet
+from conch_schemas import (
+    ActionTaken,
+    Claim,
+    ContractViolationError,
+    ExperienceRecorded,
+    NeedsChanged,
+    Part,
+    PromptMessage,
+    WeightsSet,
+)
 
 _prompt: Final = TypeAdapter(tuple[PromptMessage, ...]).validate_json
 _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -34,6 +51,7 @@ _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
 _EXPERIENCE: Final = """
     SELECT e.act, e.seq, e.revision, e.recorded, unpacked(e.verdict), unpacked(a.body)
     FROM experiences e JOIN acts a ON a.act = e.act """
+_NUMBER: Final = "SELECT e.act FROM experiences e"
 _ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle = ? ORDER BY e.seq DESC LIMIT 1"
 _OF_ACT: Final = _EXPERIENCE + "WHERE e.act = ?"
 _LAST_OF_ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
@@ -81,13 +99,25 @@ _CONDITIONS: Final = {
     "tool": "e.tool = :tool",
     "skill": "e.skill = :skill",
     "need": "e.need = :need",
+    "rule": """EXISTS (SELECT 1 FROM scores s WHERE s.act = e.act AND s.component = :rule
+        AND (s.value <> 0 OR s.status = 'error'))""",
+    "goal": "e.act IN (SELECT act FROM scores WHERE component = 'goal' AND value > 0)",
     "complete": "e.complete = :complete",
     "least": "e.total >= :least",
     "most": "e.total <= :most",
     "first": "e.cycle >= :first",
     "last": "e.cycle <= :last",
 }
-"""The condition on a column for each field of `CycleFilter` but its text."""
+"""The condition on columns for each field of `CycleFilter` but its text; of `goal` the acts that moved any."""
+_KEYS: Final = {
+    "cycle": "SELECT cycle FROM experiences WHERE act = ?",
+    "need": "SELECT need FROM experiences WHERE act = ?",
+    "skill": "SELECT skill FROM experiences WHERE act = ?",
+    "outcome": "SELECT outcome FROM experiences WHERE act = ?",
+    "ms": "SELECT unpacked(body) FROM acts WHERE act = ?",
+    "total": "SELECT total FROM experiences WHERE act = ?",
+}
+"""What tells the place of an act in an order, by `CycleOrder.by`."""
 
 
 class SqlCycles:
@@ -130,18 +160,44 @@ class SqlCycles:
             yield Transition(experience, state)
 
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
-        conditions, named = _where(filters)
-        where = " AND ".join(filter(None, ("e.agent = :agent AND e.cycle < :before", conditions)))
-        named |= {"agent": agent, "before": LARGEST if before is None else in_64_bits(before), "limit": limit}
+        where, named = _where(agent, filters, before)
         with self._file.snapshot():
-            if not filters.text:
+            if _by_columns(filters):
                 rows = self._file.named(
-                    f"{_EXPERIENCE} WHERE {where} ORDER BY e.cycle DESC, e.seq DESC LIMIT :limit", named
+                    f"{_EXPERIENCE} WHERE {where} ORDER BY e.cycle DESC, e.seq DESC LIMIT :limit",
+                    named | {"limit": limit},
                 )
             else:
-                acts = islice(self._holding(where, named, filters.text), limit)
+                acts = islice(self._holding(where, named, filters), limit)
                 rows = [self._file.row(_OF_ACT, act) for act in acts]
             return [self._experience(row) for row in rows]
+
+    def ranked(
+        self, agent: str, filters: CycleFilter, order: CycleOrder, limit: int, skip: int = 0
+    ) -> list[ExperienceRecorded]:
+        where, named = _where(agent, filters, None)
+        with self._file.snapshot():
+            if _by_columns(filters) and order.by != "ms":
+                way = f"e.{order.by} {'DESC' if order.falling else 'ASC'} NULLS LAST"
+                rows = self._file.named(
+                    f"{_NUMBER} WHERE {where} ORDER BY {way}, e.cycle DESC, e.seq DESC LIMIT :limit OFFSET :skip",
+                    named | {"limit": limit, "skip": in_64_bits(skip)},
+                )
+                acts = [row[0] for row in rows]
+            else:
+                acts = self._in_order(islice(self._holding(where, named, filters), MOST_RANKED), order)
+                acts = acts[skip : skip + limit]
+            return [self._experience(self._file.row(_OF_ACT, act)) for act in acts]
+
+    def _in_order(self, acts: Iterable[int], order: CycleOrder) -> list[int]:
+        """These acts, of which the newest are first, in this order."""
+        keys = {act: self._file.row(_KEYS[order.by], act)[0] for act in acts}
+        if order.by == "ms":
+            with self._file.intact():
+                keys = {act: stored_ms(body) for act, body in keys.items()}
+        known = [act for act, key in keys.items() if key is not None]
+        known.sort(key=keys.__getitem__, reverse=order.falling)
+        return [*known, *(act for act, key in keys.items() if key is None)]
 
     def get(self, agent: str, number: int) -> ExperienceRecorded | None:
         with self._file.snapshot():
@@ -207,18 +263,24 @@ class SqlCycles:
         needs = act.needs if context.needs_before is None else context.needs_before
         return DecisionState.of(act, needs, context.messages)
 
-    def _holding(self, where: str, named: Mapping[str, object], text: str) -> Iterator[int]:
-        """Acts in whose words the text stands, the last cycle first; reads as far as it is asked."""
+    def _holding(self, where: str, named: Mapping[str, object], filters: CycleFilter) -> Iterator[int]:
+        """Acts in whose words the text stands and that moved the goal, the last cycle first; reads as far as it is
+        asked."""
         sql = (
             f"{_WORDS} {where} AND (e.cycle, e.seq) < (:before, :place) ORDER BY e.cycle DESC, e.seq DESC LIMIT {_PAGE}"
         )
-        sought, place = text.casefold(), {"place": -1}
+        sought, place = (filters.text or "").casefold(), {"place": -1}
         words = [word.encode() for word in _WORD.findall(sought)]
         while rows := self._file.named(sql, {**named, **place}):
             with self._file.intact():
                 for act, _, _, stored, thought in rows:
                     body = stored.encode() if isinstance(stored, str) else stored  # a row that was written by hand
-                    if _may_hold(words, body, thought) and sought in _words(body, thought).casefold():
+                    if filters.goal and not any(
+                        check.goal == filters.goal and check.outcome in ("achieved", "partial")
+                        for check in stored_checks(body)
+                    ):
+                        continue
+                    if not sought or (_may_hold(words, body, thought) and sought in _words(body, thought).casefold()):
                         yield act
             place = {"before": rows[-1][1], "place": rows[-1][2]}
 
@@ -246,7 +308,9 @@ def agents_that_acted(file: OpenStore) -> tuple[str, ...]:
 def fill_context(file: OpenStore, case: JoinCase) -> JoinCase:
     """The case with its context from the rows."""
     for kind, seq, body in file.rows("SELECT kind, seq, unpacked(body) FROM contexts WHERE act = ?", case.number):
-        case.contexts[kind] = (seq, _CONTEXTS[kind.partition(":")[0]](body))
+        if (read := _CONTEXTS.get(kind.partition(":")[0])) is None:
+            raise ContractViolationError("a context of no kind that is known")
+        case.contexts[kind] = (seq, read(body))
         case.size += len(body)
     for name, seq, body in file.rows("SELECT id, seq, unpacked(body) FROM needs WHERE act = ?", case.number):
         case.needs[name] = (seq, stored_event(NeedsChanged, body))
@@ -254,11 +318,17 @@ def fill_context(file: OpenStore, case: JoinCase) -> JoinCase:
     return case
 
 
-def _where(filters: CycleFilter) -> tuple[str, dict[str, object]]:
-    """(the conditions as SQL, the values that it names), all but `text`."""
+def _where(agent: str, filters: CycleFilter, before: int | None) -> tuple[str, dict[str, object]]:
+    """(the conditions as SQL, the values that it names), as far as columns tell."""
     given = {one.name: getattr(filters, one.name) for one in fields(filters) if one.name != "text"}
     named = {name: in_64_bits(value) for name, value in given.items() if value is not None}
-    return " AND ".join(_CONDITIONS[name] for name in named), named
+    where = " AND ".join(("e.agent = :agent AND e.cycle < :before", *(_CONDITIONS[name] for name in named)))
+    return where, named | {"agent": agent, "before": LARGEST if before is None else in_64_bits(before)}
+
+
+def _by_columns(filters: CycleFilter) -> bool:
+    """Whether columns tell all; else facts are read."""
+    return not filters.text and not filters.goal
 
 
 def _may_hold(words: Sequence[bytes], body: bytes, thought: str | None) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 
 from conch.experience.opened import OpenStore
 from conch.experience.queries.bodies import skill_of
+from conch_schemas import ContractViolationError
 
 
 class ExampleDecoding(msgspec.Struct, frozen=True, gc=False):
@@ -205,5 +206,7 @@ def _example(row: Sequence[Any]) -> Example:
 
 def _mark(row: Sequence[Any]) -> ExampleMark:
     number, seq, agent, acted, total, body = row
+    if (type(seq), type(acted), type(total)) != (int, float, float):  # a column of SQLite holds a value of any type
+        raise ContractViolationError("an experience whose figures are no numbers")
     decoding = _marked(body).data.decoding or _UNMARKED
     return ExampleMark(number, agent, acted, total, decoding.state_key, decoding.prompt_sha256, seq)

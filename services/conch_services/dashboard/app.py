@@ -23,6 +23,7 @@ from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
 from conch_services.dashboard.stream.live import LiveStream
 from conch_services.dashboard.teams.page import ROUTES as TEAMS
+from conch_services.dashboard.things.page import ROUTES as THINGS
 from conch_services.dashboard.whatif.page import ROUTES as WHATIF
 from conch_services.dashboard.world import DashboardContext
 
@@ -44,6 +45,7 @@ def make_app(world: DashboardContext) -> Starlette:
             *COMPARE,
             *WHATIF,
             *ROUTES,
+            *THINGS,
             Mount(PREFIX, make_api(world, checks)),
             Route("/live", LiveStream(world.hub).stream),
             Route("/healthz", _healthz),

@@ -114,3 +114,23 @@ def disagreement(component: str, first: ScorerValues, second: ScorerValues) -> D
     found = agreement(one, other, widest)
     apart = fmean(abs(a - b) for a, b in zip(one, other, strict=True)) if both else None
     return Disagreement(component, first, second, len(both), apart, found.rank_correlation, found.why_none)
+
+
+def figures_of(points: Sequence[ExperiencePoint], component: str, scorer: str) -> dict[str, object]:
+    """What these cycles say of a component by one scorer, as a row of rewards has it; of quantiles the nearest rank."""
+    said = [
+        score for point in points for score in point.scores if (score.component, score.scorer) == (component, scorer)
+    ]
+    values = sorted(score.value for score in said if score.value is not None)
+    counts = Counter(score.status for score in said)
+    applied = len(said) - counts["not_applicable"]
+    ranks = {"p50": 50, "p95": 95}
+    return {
+        "count": len(said),
+        "scored": len(values),
+        "coverage": len(values) / applied if applied else None,
+        "mean": fmean(values) if values else None,
+        **{name: values[-(-rank * len(values) // 100) - 1] if values else None for name, rank in ranks.items()},
+        "errors": counts["error"],
+        "timeouts": counts["timeout"],
+    }

@@ -64,6 +64,20 @@ def columns(points: Sequence[ExperiencePoint], shown: int, since: int = 0) -> Co
     }
 
 
+def thinned(found: Columns, most: int) -> Columns:
+    """The lines with at most `most` places: each the last of some neighbours, with their mean."""
+    size = -(-len(found["x"]) // most) or 1
+    begins = range(0, len(found["x"]), size)
+
+    def means(values: Sequence[float | None]) -> list[float | None]:
+        groups = ([one for one in values[at : at + size] if one is not None] for at in begins)
+        return [round(fmean(known), 4) if known else None for known in groups]
+
+    x = [found["x"][min(at + size, len(found["x"])) - 1] for at in begins]
+    lines = {chart: {name: means(line) for name, line in named.items()} for chart, named in found["lines"].items()}
+    return {"x": x, "lines": lines}
+
+
 def short(value: float | None) -> float | None:
     """The value to three digits: what a chart can show."""
     return None if value is None else round(value, 3)

@@ -67,6 +67,11 @@ MENU = (
     ),
     MenuEntry("/memory", "Memory", "What the agent remembers of its acts, its notes and your words, and from where."),
     MenuEntry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
+    MenuEntry(
+        "/whatif",
+        "What if",
+        f"Other weights on the recorded acts: what each would have earned; one press puts them in force. {_CHARTS}",
+    ),
     MenuEntry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
     MenuEntry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),
     MenuEntry(
@@ -87,6 +92,12 @@ MENU = (
         "and reward by role, and the conversation.",
     ),
     MenuEntry(
+        "/compare",
+        "Compare",
+        "Two to six periods, policies, generations, weight sets or agents side by side: curves, differences with their "
+        "intervals, behaviours in the same states, and a blind vote.",
+    ),
+    MenuEntry(
         "/alarms",
         "Alarms",
         "Signs that a reward is gamed or teaches nothing, of all agents: what is on, its figure now, and what was. To "
@@ -99,6 +110,9 @@ MENU = (
 
 OFFERED = (WantedRange("life"), WantedRange("hour"), WantedRange("last", USUAL_LAST))
 """Ranges that each page offers."""
+
+_PLACES = (PARAMETER, "agent", "trail", "skip", "upto", "since", "newest")
+"""Parts of an address that name a range, or a place within what it shows: another range has other places."""
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -156,6 +170,7 @@ async def surroundings(request: Request) -> dict[str, object]:
     several = {"agent": agent} if len(agents) > 1 else {}
     wanted, wrong = wanted_range(request.query_params)
     named = {PARAMETER: wanted.text} if wanted.text else {}
+    others = {name: text for name, text in request.query_params.items() if name not in _PLACES and text} | several
     return {
         "menu": MENU,
         "path": path,
@@ -168,7 +183,9 @@ async def surroundings(request: Request) -> dict[str, object]:
         "and_range": f"&{urlencode(named)}" if named else "",
         "wanted": wanted,
         "range_wrong": wrong,
-        "ranges": [(one, _query(several | {PARAMETER: one.text})) for one in OFFERED],
+        "ranges": [(one, _query(others | {PARAMETER: one.text})) for one in OFFERED],
+        "of_others": _query(others | named),
+        "others": others,
         "of_agent_alone": _query(several),
         "bus_state": world.hub.state,
         "terms": terms_of(path),

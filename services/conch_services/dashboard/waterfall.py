@@ -9,9 +9,11 @@ from conch.views import signed, step_words
 from conch_schemas import ExperienceRecorded, ScoredPart
 
 WIDTH = 200.0
-"""Width of the drawing; its lowest sum is at 0, its highest at WIDTH."""
+"""Width of the drawing: of LOW to HIGH, or as far as the sums go beyond."""
 BEARING = ("boost", "factor", "penalty", "gate")
 """Roles of what has no weight and bears on the whole total; all else without a weight is watched."""
+LOW, HIGH = -0.25, 1.0
+"""What the axis holds at least: so that one length is one amount, from cycle to cycle."""
 LEAST_WIDTH = 1.5
 """Least width of a bar, so that a tiny amount is visible."""
 
@@ -52,8 +54,8 @@ def waterfall(experience: ExperienceRecorded) -> Waterfall:
     for _, amount in steps:
         reached += amount or 0.0
         sums.append(reached)
-    low, high = min(sums), max(sums)
-    scale = WIDTH / max(high - low, 1e-9) if high - low > 1e-9 else 0.0
+    low, high = min(LOW, *sums), max(HIGH, *sums)
+    scale = WIDTH / (high - low)
     place = [(value - low) * scale for value in sums]
     bars = [_drawn(bar, amount, place[at], place[at + 1]) for at, (bar, amount) in enumerate(steps)]
     zero = -low * scale

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +19,7 @@ from conch.consumer import ConsumerSpec, ServiceContext
 from conch.consumer.group import report_position
 from conch.consumer.runtime import ConsumerCounts, answer_retry, dead_letter, publish_dead_letter
 from conch.errors import ContractError
-from conch.experience import FACTS, store_location
+from conch.experience import FACTS, ExperienceStore, store_location
 from conch.log import get_logger
 from conch.processes import ConsumerNote
 from conch.tasks import OwnedTasks
@@ -32,6 +32,7 @@ from conch_schemas import (
 )
 from conch_services.store.away import through_outages
 from conch_services.store.outbox import Outbox
+from conch_services.store.partitions import WorkerPartitions
 from conch_services.store.pruning import PruningSchedule
 from conch_services.store.signing import CheckpointSigning
 from conch_services.store.thread import StoreThread
@@ -51,6 +52,8 @@ SETTLE_SECONDS = 1.0
 """Seconds between two cleanups of the outbox, and between two reports of the position; after a crash at most this much
 is published again, under the same ids."""
 
+_CAUGHT_UP = [*map(subject_filter, FACTS), subject_filter(ExperienceRecorded)]
+"""What a store that is behind reads."""
 SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecorded,))
 
 
@@ -69,14 +72,23 @@ class StoreService:
         self._told_at = 0.0
         self._due: datetime | None = None
         self._thread = StoreThread()
+        members = context.members if self._location.is_shared else None
+        self._partitions = WorkerPartitions(self.name, members, self._thread)
         self._outbox = Outbox(self._thread)
+        self._passed = 0
+        """Up to this sequence other workers' events were passed over, which the store does not know yet; 0: none."""
         self._subscription: StreamSubscription | None = None
         self._is_level = asyncio.Event()
         """Set once the stream as of the start is joined: from then on, acts are recorded as they come."""
 
     @property
     def handled(self) -> int:
-        """Everything up to this sequence is joined, and what was recorded is said."""
+        """Everything up to this sequence that falls to this worker is joined, and what was recorded is said."""
+        return self._reached if self._partitions.is_settled else -1
+
+    @property
+    def _reached(self) -> int:
+        """The same, of what it owns."""
         if self._subscription is None or self._subscription.given > self._outbox.handled:
             return self._outbox.handled
         return self._subscription.seen
@@ -89,41 +101,53 @@ class StoreService:
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Join events until `stop`; where the store's server goes away, from its position on once it is back. Raises
         StoreError when the store cannot be used."""
-        await through_outages(lambda: self._serve(shared_events, stop), stop, self._note)
+        async with self._partitions.takes_part():
+            await through_outages(lambda: self._serve(shared_events, stop), stop, self._note)
 
     async def _serve(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         self._bus = bus = shared_events.bus
-        self._is_level.clear()
-        self._store = await asyncio.to_thread(self._location.writer)
-        self._outbox.open(bus, self._store)
+        self._store = await asyncio.to_thread(self._location.worker)
         try:
-            await self._thread.run(self._signing.open, self._store)
-            stream = await bus.state()
-            await self._thread.run(self._store.set_epoch, stream.epoch)
-            if self._store.position() > stream.last:  # the stream was restored: what comes now is not what was read
-                log.error("store.taken_back", position=self._store.position(), last=stream.last)
-                await self._thread.run(self._store.set_position, stream.last)
-            await self._outbox.publish_the_rest()
-            async with bus.serve(f"conch.ctl._consumer.{self.name}.>", self._asked_to_retry):
-                await self._catch_up(stream.last, stop)
-                after = self._store.position()
-                if self._outbox.publishing is None:
-                    self._outbox.handled = after
-                async with shared_events.subscribe(FACTS, after=after) as self._subscription:
-                    self._is_level.set()
-                    await self._thread.run(self._look)
-                    await self._thread.run(self._pruning.step, self._store)
-                    log.info("store.started", after=after, waiting=self._waiting)
-                    await self._tell()
-                    try:
-                        await self._take(self._subscription, stop)
-                    finally:
-                        await self._outbox.close()
-                    await self._outbox.settle()
-                    await self._tell()
-                    await self._thread.run(self._signing.end)
+            await self._thread.run(self._store.set_epoch, (await bus.state()).epoch)
+            while True:
+                async with self._partitions.held(self._store, stop) as over:
+                    await (self._hold(shared_events, over) if self._partitions.owned else over.wait())
+                if stop.is_set():
+                    return
         finally:
             await self._thread.run(self._store.close)
+
+    async def _hold(self, shared_events: SharedSubscription, over: asyncio.Event) -> None:
+        """Join the events of the agents that are owned, until `over`; then all that was recorded is published."""
+        bus = shared_events.bus
+        self._is_level.clear()
+        self._passed = 0
+        self._outbox.open(bus, self._store)
+        await self._thread.run(self._signing.open, self._store)
+        stream = await bus.state()
+        await _set_back(self._store, self._thread, stream.last)
+        await self._outbox.publish_the_rest()
+        async with AsyncExitStack() as stack:
+            for subject in self._partitions.retry_subjects():
+                await stack.enter_async_context(bus.serve(subject, self._asked_to_retry))
+            await self._catch_up(stream.last, over)
+            after = self._store.applied()
+            if self._outbox.publishing is None:
+                self._outbox.handled = after
+            async with shared_events.subscribe(FACTS, after=after) as self._subscription:
+                self._is_level.set()
+                await self._thread.run(self._look)
+                await self._thread.run(self._pruning.step, self._store)
+                log.info("store.started", after=after, waiting=self._waiting)
+                await self._tell()
+                try:
+                    await self._take(self._subscription, over)
+                finally:
+                    await self._outbox.close()
+                await self._outbox.settle()
+                await self._tell()
+                await self._thread.run(self._signing.end)
+            self._subscription = None
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
         """Join the event of a dead letter, for a store that does not run. Raises what is wrong with it."""
@@ -181,23 +205,21 @@ class StoreService:
         """Seconds until something is due: a deadline, pruning, the outbox's cleanup, a report of the position."""
         seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
         seconds = min(seconds, self._pruning.patience())
-        return max(0.0, min(seconds, SETTLE_SECONDS if self._outbox.published or self.handled > self._told else 60.0))
+        return max(0.0, min(seconds, SETTLE_SECONDS if self._outbox.published or self._reached > self._told else 60.0))
 
     async def _catch_up(self, end: int, stop: asyncio.Event) -> None:
         """Join the stream up to `end`, together with the experiences on it, before anything is recorded: a store that
         is made anew, or restored from a copy, continues the published revisions."""
-        after = self._store.position()
+        after = self._store.applied()
         if after >= end:
             return
         self._outbox.handled = after
         await self._tell()
         if stop.is_set():
             return
-        kinds: tuple[type[Event], ...] = (*FACTS, ExperienceRecorded)
-        filters = [subject_filter(kind) for kind in kinds]
-        unread = await self._bus.count(filters, after=after)
+        unread = await self._bus.count(_CAUGHT_UP, after=after)
         batch: list[ReceivedEvent] = []
-        async with aclosing(self._bus.read(filters, after=after)) as deliveries:  # type: ignore[type-var]
+        async with aclosing(self._bus.read(_CAUGHT_UP, after=after)) as deliveries:  # type: ignore[type-var]
             async for delivery in deliveries:
                 unread -= 1
                 batch.append(ReceivedEvent(delivery, agent_of(delivery.subject) or ""))
@@ -214,7 +236,7 @@ class StoreService:
             self._note(sentence)
         await self._thread.run(self._look)
         while self._due is not None and self._due <= datetime.now(UTC) and not stop.is_set():
-            await self._outbox.publish_next(await self._thread.run(self._expired), self._store.position())
+            await self._outbox.publish_next(await self._thread.run(self._expired), self._store.applied())
 
     def _note(self, sentence: str) -> None:
         self._report(ConsumerNote(consumer=self.name, note=sentence))
@@ -225,7 +247,11 @@ class StoreService:
 
     async def _join(self, deliveries: Sequence[ReceivedEvent], put: Put) -> Sequence[ExperienceRecorded]:
         facts: list[tuple[int, Event]] = []
-        for delivery in deliveries:
+        ours = [delivery for delivery in deliveries if self._store.lacks(delivery.agent, delivery.seq)]
+        if not ours:
+            self._passed = deliveries[-1].seq
+            return ()
+        for delivery in ours:
             try:
                 facts.append((delivery.seq, delivery.event))
             except ContractViolationError as error:
@@ -234,6 +260,7 @@ class StoreService:
         while True:
             try:
                 recorded = await self._thread.run(put, facts, deliveries[-1].seq)
+                self._passed = 0
                 break
             except ContractError as error:
                 bad = next((one for one in deliveries if one.seq == getattr(error, "seq", None)), None)
@@ -241,9 +268,7 @@ class StoreService:
                     raise
                 await self._give_up(bad.delivery, str(error))
                 facts = [fact for fact in facts if fact[0] != bad.seq]
-        told = log.bind()  # resolved once: there are many facts, and the level is seldom so low
-        for seq, event in facts:
-            told.debug("store.joined", fact=event.TYPE, seq=seq, agent_id=event.agent, action_id=event.action_id)
+        _log_joined(facts)
         self.tally.handled += len(facts)
         self.tally.duplicates = self._store.duplicates
         return recorded
@@ -257,7 +282,7 @@ class StoreService:
         return recorded
 
     def _look(self) -> None:
-        self._waiting, self._due = self._store.cycles.pending(), self._store.next_deadline()
+        self._waiting, self._due = self._store.waiting(), self._store.next_deadline()
 
     async def _give_up(self, delivery: Delivery, reason: str) -> None:
         self.tally.letters += 1
@@ -275,6 +300,24 @@ class StoreService:
         return recorded
 
     async def _tell(self) -> None:
-        """Report the store's position on the bus. The store itself goes by the position beside its rows."""
-        self._told, self._told_at = self.handled, time.monotonic()
-        await report_position(self._bus, self.name, FACTS, self._told)
+        """Report the position of the store, of all its workers, on the bus. The store goes by those beside its rows."""
+        self._told, self._told_at = self._reached, time.monotonic()
+        if self._passed:
+            passed, self._passed = self._passed, 0
+            await self._thread.run(self._store.apply, (), upto=passed, now=datetime.now(UTC))
+        of_all = await self._thread.run(self._store.position) if self._location.is_shared else self._told
+        await report_position(self._bus, self.name, FACTS, min(self._told, of_all))
+
+
+def _log_joined(facts: Sequence[tuple[int, Event]]) -> None:
+    told = log.bind()  # resolved once: there are many facts, and the level is seldom so low
+    for seq, event in facts:
+        told.debug("store.joined", fact=event.TYPE, seq=seq, agent_id=event.agent, action_id=event.action_id)
+
+
+async def _set_back(store: ExperienceStore, thread: StoreThread, last: int) -> None:
+    """Read from the end of the stream, `last`, where the store is beyond it: the stream was restored, and what comes
+    now is not what was read."""
+    if store.applied() > last:
+        log.error("store.taken_back", position=store.applied(), last=last)
+        await thread.run(store.set_position, last)

@@ -18,7 +18,6 @@ class Outbox:
 
     def __init__(self, thread: StoreThread) -> None:
         self._in_thread = thread.run
-        self._tasks = OwnedTasks()
         self.published: list[str] = []
         """Ids that the stream has and that the store does not know to be published."""
         self.publishing: asyncio.Task[None] | None = None
@@ -29,6 +28,7 @@ class Outbox:
     def open(self, bus: Bus, store: ExperienceStore) -> None:
         """Use this bus and this store from now on; the store's outbox has what was not settled in another one."""
         self._bus, self._store = bus, store
+        self._tasks = OwnedTasks()
         self.published, self.publishing = [], None
 
     async def publish_next(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:

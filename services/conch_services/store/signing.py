@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from conch.errors import UsageError
-from conch.experience import ExperienceReader
+from conch.experience import ExperienceStore
 from conch.log import get_logger
 from conch.witness import CheckpointFile, Signer, key_file, signing_key
 from conch_schemas import Event, Mark, MarkWitnessed
@@ -25,11 +25,12 @@ class CheckpointSigning:
     def __init__(self, home: Path, tell: Callable[[str], None]) -> None:
         self._home, self._tell = home, tell
         self._signer: Signer | None = None
-        self._store: ExperienceReader | None = None
+        self._store: ExperienceStore | None = None
 
-    def open(self, store: ExperienceReader) -> None:
-        """Sign the chains of this store from now on, with the key of the person's configuration directory."""
-        self._store = store
+    def open(self, store: ExperienceStore) -> None:
+        """Sign the chains of the agents that this store's writer owns from now on, with the key of the person's
+        configuration directory."""
+        self._store, self._signer = store, None
         try:
             key = signing_key(key_file())
         except (UsageError, RuntimeError) as error:  # RuntimeError: there is no home directory
@@ -44,9 +45,9 @@ class CheckpointSigning:
             self._signed(lambda signer: signer.stored(marks))
 
     def end(self) -> None:
-        """Sign the heads of all chains."""
+        """Sign the heads of these chains."""
         if self._signer is not None and self._store is not None:
-            agents = self._store.agents()
+            agents = filter(self._store.has, self._store.agents())
             self._signed(lambda signer: signer.end(agents))
 
     def _signed(self, sign: Callable[[Signer], None]) -> None:

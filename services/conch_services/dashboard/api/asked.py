@@ -46,6 +46,8 @@ def _filters(
     tool: Name = None,
     skill: Name = None,
     need: Name = None,
+    rule: Name = None,
+    goal: Name = None,
     complete: bool | None = None,
     least: Total = None,
     most: Total = None,
@@ -53,7 +55,7 @@ def _filters(
     last: Number = None,
     text: Text = None,
 ) -> CycleFilter:
-    return CycleFilter(outcome, kind, tool, skill, need, complete, least, most, first, last, text)
+    return CycleFilter(outcome, kind, tool, skill, need, rule, goal, complete, least, most, first, last, text)
 
 
 TheFilters = Annotated[CycleFilter, Depends(_filters)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from urllib.parse import urlencode
@@ -38,9 +38,10 @@ from conch_schemas import (
     subject_filter,
     trace_id,
 )
-from conch_services.dashboard.asking import asked
+from conch_services.dashboard.asking import after, asked
+from conch_services.dashboard.cycles.alike import BetterAct, better_acts
+from conch_services.dashboard.cycles.filters import WantedCycles, wanted_cycles
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.pages.cycles import filters_of
 from conch_services.dashboard.story.strip import adds, reward_strip
 from conch_services.dashboard.waterfall import BEARING, unweighted, waterfall
 from conch_services.dashboard.world import DashboardContext
@@ -88,6 +89,7 @@ class CycleHistory:
     """Problems of these marks and their links to the ones before."""
     forks: Sequence[ForkScored] = ()
     """Candidates of forks of this cycle, the best first."""
+    better: Sequence[BetterAct] = ()
 
 
 def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
@@ -101,7 +103,8 @@ def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
     removed = "" if acted is not None else removed_words(reader.retention.removals(agent), agent, number)
     problems = list(broken(reader.chain, agent, marks))
     forks = sorted(reader.forks.of_cycle(agent, number), key=lambda fork: (-fork.total, fork.seed))
-    return CycleHistory(place, last, before, behind, experience, act, removed, marks, problems, forks)
+    better = () if experience is None else better_acts(reader, experience)
+    return CycleHistory(place, last, before, behind, experience, act, removed, marks, problems, forks, better)
 
 
 def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
@@ -138,26 +141,34 @@ async def cycle(request: Request) -> Response:
         return await _unknown(request, number, "")
     try:
         found = await world.read(lambda reader: look(reader, agent, number))
+        found = replace(found, place=after(request, found.place))
     except NoStoreError as none:
         return await _unknown(request, number, safe_text(str(none), one_line=True))
-    filters, given, _ = filters_of(request.query_params)
-    if given:
-        before, behind = await world.read(lambda reader: near(reader.cycles, agent, number, filters))
+    wanted = wanted_cycles(request.query_params)
+    if _narrows(wanted):
+        before, behind = await world.read(
+            lambda reader: near(reader.cycles, agent, number, wanted.within(reader, agent))
+        )
         found = replace(found, before=before, behind=behind)
     if found.experience is None and found.act is None:
         return await _unknown(request, number, f"{found.removed[:1].upper()}{found.removed[1:]}", found)
     if request.query_params.get("view") == "json" and found.experience is not None:
         whole = json.dumps(whole_row(found.experience, found.marks).document(), indent=2, ensure_ascii=False)
         told = {"number": number, "found": found, "whole": shown(whole, SHOWN_JSON)}
-        return await page(request, "cycle_json.html", told | _kept(request, given))
-    return await page(request, "cycle.html", {"number": number, "found": found} | _kept(request, given) | story(found))
+        return await page(request, "cycle_json.html", told | _kept(request, wanted))
+    return await page(request, "cycle.html", {"number": number, "found": found} | _kept(request, wanted) | story(found))
 
 
-def _kept(request: Request, given: Mapping[str, str]) -> dict[str, object]:
-    """The filter that the neighbours are taken from, as the links keep it."""
+def _narrows(wanted: WantedCycles) -> bool:
+    return bool(wanted.given) or wanted.range.kind not in ("usual", "life")
+
+
+def _kept(request: Request, wanted: WantedCycles) -> dict[str, object]:
+    """The filter that the neighbours are taken from, as the links keep it, and in words."""
     agent = {"agent": named} if (named := request.query_params.get("agent")) else {}
-    query = urlencode({**agent, **given})
-    return {"of_filter": f"?{query}" if query else "", "given": given}
+    query = urlencode({**agent, **wanted.query})
+    words = {**wanted.given, **({"range": wanted.range.title} if wanted.range.text else {})}
+    return {"of_filter": f"?{query}" if query else "", "given": words if _narrows(wanted) else {}}
 
 
 def near(cycles: CycleReader, agent: str, number: int, filters: CycleFilter) -> tuple[int | None, int | None]:

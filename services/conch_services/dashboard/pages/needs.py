@@ -14,8 +14,11 @@ from conch.experience import ExperienceReader, ShownCheck
 from conch.views import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
-from conch_services.dashboard.figures import AGAIN, Columns, short
+from conch_services.dashboard.figures import AGAIN, Columns, short, thinned
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
+from conch_services.dashboard.ranges.window import CycleWindow, sampled_in, taken_words, window_of
+from conch_services.dashboard.story.strip import colours_of
 from conch_services.dashboard.stream.history import GoalHistory, StreamHistory, goals
 from conch_services.dashboard.world import DashboardContext
 
@@ -45,20 +48,28 @@ class NeedsFigures:
     moved: Mapping[str, Sequence[tuple[str, float, int]]]
     """Need -> (cause, sum of its changes, how often)."""
     checks: tuple[tuple[int, tuple[ShownCheck, ...]], ...]
+    levels: Mapping[int, Mapping[str, float]]
+    """Cycle -> the needs after it."""
     position: int
+    window: CycleWindow | None = None
+    """The range that all of it is of; None: the last cycles."""
 
 
 async def needs(request: Request) -> Response:
-    """The last 400 cycles, drawn again as they come."""
+    """The last 400 cycles, or those of the range, drawn again as they come."""
     world, agent = request.app.state.world, await agent_of(request)
-    found = await asked(kept(request, "needs", FRESH_SECONDS).get(agent, lambda: _looked(world, agent)))
+    wanted, _ = wanted_range(request.query_params)
+    answers = kept(request, "needs", FRESH_SECONDS)
+    found = await asked(answers.get((agent, wanted), lambda: _looked(world, agent, wanted)))
     recalled = kept(request, "recalled", FRESH_SECONDS)
     memory = _recalled(request)
     drives = await asked(recalled.get(("drives", agent), lambda: _drives(world, memory, agent)))
     told = await asked(recalled.get(("goals", agent), lambda: _goals(world, agent)))
     shown: NeedsFigures | None = found.found
     checks = shown.checks if shown is not None else ()
-    data = _data(shown, drives.found or (), checks, number_of(request, "since"))
+    window = shown.window if shown is not None else None
+    data = _data(shown, drives.found or (), checks, 0 if window else number_of(request, "since"))
+    taken = f"the last {LAST} cycles" if window is None or shown is None else taken_words(window, len(shown.levels))
     template = "needs_now.html" if "hx-request" in request.headers else "needs.html"
     return await page(
         request,
@@ -71,7 +82,9 @@ async def needs(request: Request) -> Response:
             "goals_why": told.why,
             "drives": drives.found[-1][1].model_dump() if drives.found else {},
             "goals": _listed(told, checks),
-            "data": {"most": LAST, **data},
+            "data": {"most": LAST, "whole": window is not None, "colours": colours_of(data["lines"]), **data},
+            "window": window,
+            "taken": taken,
             "next": max(0, data["x"][-1] - AGAIN) if data["x"] else 0,
             "changes": shown.history[: -CHANGES - 1 : -1] if shown is not None else (),
             "last": LAST,
@@ -87,8 +100,8 @@ def _recalled(request: Request) -> StreamHistory:
     return there
 
 
-async def _looked(world: DashboardContext, agent: str) -> NeedsFigures:
-    return await world.read(lambda reader: _needs(reader, world, agent))
+async def _looked(world: DashboardContext, agent: str, wanted: WantedRange) -> NeedsFigures:
+    return await world.read(lambda reader: _needs(reader, world, agent, wanted))
 
 
 async def _drives(world: DashboardContext, memory: StreamHistory, agent: str) -> Sequence[tuple[int, Drives]]:
@@ -99,14 +112,31 @@ async def _goals(world: DashboardContext, agent: str) -> dict[str, GoalHistory]:
     return await goals(world.bus, agent)
 
 
-def _needs(reader: ExperienceReader, world: DashboardContext, agent: str) -> NeedsFigures:
-    position, history = reader.position(), reader.charts.needs_history(agent, LAST)
+def _needs(reader: ExperienceReader, world: DashboardContext, agent: str, wanted: WantedRange) -> NeedsFigures:
+    position, window = reader.position(), None
+    if wanted in (USUAL, WantedRange("last", LAST)):
+        history, checks = reader.charts.needs_history(agent, LAST), reader.charts.goal_checks(agent, LAST)
+        levels: dict[int, Mapping[str, float]] = {one.cycle: one.after for one in history if one.cycle is not None}
+        newest = history[-1:]
+    else:
+        window = window_of(reader, agent, wanted)
+        behind = window.last + 1
+        history = [
+            one
+            for one in reader.charts.needs_history(agent, LAST, behind)
+            if one.cycle is not None and window.has(one.cycle)
+        ]
+        checks = [one for one in reader.charts.goal_checks(agent, LAST, behind) if window.has(one[0])]
+        levels = {one.cycle: one.needs_after for one in sampled_in(reader, agent, window) if one.needs_after}
+        newest = reader.charts.needs_history(agent, 1)
     return NeedsFigures(
-        rows=needs_shown(world.settings.needs, history[-1] if history else None).needs,
+        rows=needs_shown(world.settings.needs, newest[-1] if newest else None).needs,
         history=tuple(history),
         moved=_moved(history),
-        checks=tuple(reader.charts.goal_checks(agent, LAST)),
+        checks=tuple(checks),
+        levels=levels,
         position=position,
+        window=window,
     )
 
 
@@ -164,15 +194,16 @@ def _data(
     since: int,
 ) -> Columns:
     """The three charts over one axis of cycles, from cycle `since` on."""
-    history = shown.history if shown is not None else ()
-    levels = {change.cycle: change.after for change in history if change.cycle is not None}
-    driven = dict(drives)
+    levels = shown.levels if shown is not None else {}
+    window = shown.window if shown is not None else None
+    driven = {cycle: one for cycle, one in drives if window is None or window.has(cycle)}
     measured = {cycle: {one.goal: one.measure for one in said if one.outcome != "error"} for cycle, said in checks}
-    cycles = sorted({*levels, *driven, *(cycle for cycle, said in measured.items() if said)})[-LAST:]
+    cycles = sorted({*levels, *driven, *(cycle for cycle, said in measured.items() if said)})
+    cycles = cycles if window is not None else cycles[-LAST:]
     names = dict.fromkeys(need for level in levels.values() for need in level)
     ids = list(dict.fromkeys(goal for cycle in cycles for goal in measured.get(cycle, {})))[-MOST_GOALS:]
     x = [cycle for cycle in cycles if cycle >= since]
-    return {
+    found: Columns = {
         "x": x,
         "lines": {
             "needs": {name: [short(levels.get(cycle, {}).get(name)) for cycle in x] for name in names},
@@ -180,6 +211,7 @@ def _data(
             "goals": {goal: [short(measured.get(cycle, {}).get(goal)) for cycle in x] for goal in ids},
         },
     }
+    return found if window is None else thinned(found, LAST)
 
 
 ROUTES = [Route("/needs", needs)]

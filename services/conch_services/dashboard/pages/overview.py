@@ -15,13 +15,15 @@ from conch.experience import CostSummary, ExperiencePoint, ExperienceReader
 from conch.rewards.watch import ActiveAlarm
 from conch.views import costs_words
 from conch_schemas import ActionTaken, ExperienceRecorded
-from conch_services.dashboard.asking import QueryResult, asked, kept, number_of
-from conch_services.dashboard.figures import AGAIN, MEAN, actions, columns, costs_chip, key_figures, sparks
+from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
+from conch_services.dashboard.figures import AGAIN, MEAN, actions, columns, costs_chip, key_figures, sparks, thinned
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
-from conch_services.dashboard.story.strip import colour_of
+from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
+from conch_services.dashboard.ranges.window import CycleWindow, sampled_in, taken_words, window_of
+from conch_services.dashboard.story.strip import colours_of
 from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
@@ -48,7 +50,9 @@ class OverviewHistory:
     points: Sequence[ExperiencePoint] = ()
     """Oldest first; MEAN more than are shown, for the means of the first ones."""
     costs: CostSummary = NO_COSTS
-    """Of the points."""
+    """Of the last cycles."""
+    window: CycleWindow | None = None
+    """The range that the points are of; None: the last ones."""
 
 
 async def overview(request: Request) -> Response:
@@ -75,27 +79,40 @@ async def now(request: Request) -> Response:
 async def _now(request: Request, agent: str) -> dict[str, object]:
     world: DashboardContext = request.app.state.world
     look_again = kept(request, "overview", FRESH_SECONDS)
+    wanted, _ = wanted_range(request.query_params)
     looked: QueryResult[OverviewHistory] = await asked(
-        look_again.get(agent, lambda: world.read(lambda reader: look(reader, agent)))
+        look_again.get((agent, wanted), lambda: world.read(lambda reader: look(reader, agent, wanted)))
     )
     past = looked.found or OverviewHistory()
-    points = past.points[-SHOWN:]
-    data = columns(past.points, SHOWN, number_of(request, "since"))
+    ranged = past.window is not None
+    points = past.points if ranged else past.points[-SHOWN:]
+    if ranged:
+        data = thinned(columns(points, len(points)), SHOWN)
+    else:
+        data = columns(past.points, SHOWN, number_of(request, "since"))
+    distribution = len(points) if ranged else DISTRIBUTION
     alarms = await alarms_of(world, agent)
     return {
         "why": looked.why,
         "broken": looked.broken,
-        "place": past.place,
+        "place": after(request, past.place),
         "count": len(points),
+        "window": past.window,
+        "taken": "" if past.window is None else taken_words(past.window, len(points)),
         "lines": {chart: list(named) for chart, named in data["lines"].items()},
         "figures": key_figures(points),
         "sparks": sparks(points),
-        "actions": actions(points[-DISTRIBUTION:]),
-        "distribution": DISTRIBUTION,
+        "actions": actions(points[-distribution:] if distribution else ()),
+        "distribution": distribution,
         "mean": MEAN,
         **_costs(past.costs),
         "alarms": alarms,
-        "data": {"most": SHOWN, "colours": {name: colour_of(name) for name in data["lines"]["parts"]}, **data},
+        "data": {
+            "most": SHOWN,
+            "whole": ranged,
+            "colours": colours_of({name: data["lines"][name] for name in ("parts", "needs")}),
+            **data,
+        },
         "next": max(0, points[-1].cycle - AGAIN) if points else 0,
     }
 
@@ -162,10 +179,14 @@ def _costs(costs: CostSummary) -> dict[str, object]:
     return {"costs": costs, "costs_over": SHOWN, "costs_words": costs_words, "costs_chip": costs_chip}
 
 
-def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
-    """The last cycles of the agent."""
+def look(reader: ExperienceReader, agent: str, wanted: WantedRange = USUAL) -> OverviewHistory:
+    """The last cycles of the agent, or those of the range."""
     place = reader.position()  # first: what is stored meanwhile comes once more, and changes nothing
-    return OverviewHistory(place, reader.charts.points(agent, SHOWN + MEAN), reader.charts.costs(agent, SHOWN))
+    costs = reader.charts.costs(agent, SHOWN)
+    if wanted in (USUAL, WantedRange("last", SHOWN)):
+        return OverviewHistory(place, reader.charts.points(agent, SHOWN + MEAN), costs)
+    window = window_of(reader, agent, wanted)
+    return OverviewHistory(place, sampled_in(reader, agent, window), costs, window)
 
 
 def last_cycles(reader: ExperienceReader, agent: str) -> tuple[int, dict[int, ExperienceRecorded | ActionTaken]]:

@@ -19,8 +19,20 @@ from conch.rewards.watch import ActiveAlarm
 from conch.views import reward_rows, role_words, share_words
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import after, asked, kept
-from conch_services.dashboard.components import Disagreement, ScorerValues, bites, disagreement, share_of, shares, strip
+from conch_services.dashboard.components import (
+    Disagreement,
+    ScorerValues,
+    bites,
+    disagreement,
+    figures_of,
+    share_of,
+    shares,
+    strip,
+)
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.ranges.wanted import USUAL as ANY_RANGE
+from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
+from conch_services.dashboard.ranges.window import sampled_in, taken_words, window_of
 from conch_services.dashboard.world import DashboardContext
 
 CHOICES = (50, 400, 1000)
@@ -53,14 +65,16 @@ class RewardFigures:
     sets: tuple[dict[str, object], ...]
     position: int
     """The store's position on the stream."""
+    taken: str = ""
+    """Of which cycles of a range all of it is, in words; empty: of the last ones."""
 
 
 async def rewards(request: Request) -> Response:
-    """The figures of the last 50, 400 or 1,000 cycles (`?last=`)."""
+    """The figures of the last 50, 400 or 1,000 cycles (`?last=`), or of a range."""
     world, agent = request.app.state.world, await agent_of(request)
-    last = _chosen(request.query_params.get("last"))
+    last, (wanted, _) = _chosen(request.query_params.get("last")), wanted_range(request.query_params)
     told = kept(request, "rewards", FRESH_SECONDS)
-    found = await asked(told.get((agent, last), lambda: _asked(world, agent, last)))
+    found = await asked(told.get((agent, last, wanted), lambda: _asked(world, agent, last, wanted)))
     shown, alarms, alarms_why = found.found or (None, None, found.why)
     place = after(request, shown.position if shown is not None else 0)
     of_component: dict[str | None, list[ActiveAlarm]] = defaultdict(list)
@@ -85,12 +99,12 @@ async def rewards(request: Request) -> Response:
 
 
 async def _asked(
-    world: DashboardContext, agent: str, last: int
+    world: DashboardContext, agent: str, last: int, wanted: WantedRange
 ) -> tuple[RewardFigures, Sequence[ActiveAlarm] | None, str]:
     """(the figures, the alarms that are active, or why they are not known)."""
     waiting = await asked(_lags(world))
     alarms = await asked(_alarms(world, agent))
-    shown = await world.read(lambda reader: _rewards(reader, agent, last, waiting.found or {}))
+    shown = await world.read(lambda reader: _rewards(reader, agent, last, wanted, waiting.found or {}))
     return shown, alarms.found, alarms.why
 
 
@@ -107,8 +121,16 @@ def _chosen(told: str | None) -> int:
     return next((choice for choice in CHOICES if str(choice) == told), USUAL)
 
 
-def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[str, int]) -> RewardFigures:
-    position, points = reader.position(), reader.charts.points(agent, last)
+def _rewards(
+    reader: ExperienceReader, agent: str, last: int, wanted: WantedRange, waiting: Mapping[str, int]
+) -> RewardFigures:
+    position, taken = reader.position(), ""
+    if wanted == ANY_RANGE:
+        points = reader.charts.points(agent, last)
+    else:
+        window = window_of(reader, agent, wanted)
+        points = sampled_in(reader, agent, window)
+        taken = taken_words(window, len(points))
     found, bit = shares(points), bites(points)
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for point in points:
@@ -117,6 +139,7 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
                 values[score.component, score.scorer].append(score.value)
     rows = [
         row.document()
+        | (figures_of(points, row.component, row.scorer) if taken else {})
         | {
             "share": share_of(row.component, row.role, found),
             "bit": bit[row.component] if row.role not in ("beside", "dropped") else 0,
@@ -136,6 +159,7 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
         apart=tuple(_apart(reader.backfill, agent, points)),
         sets=tuple(_sets(reader.charts.weight_sets(agent))),
         position=position,
+        taken=taken,
     )
 
 

@@ -22,6 +22,8 @@ from conch_services.dashboard.learning import by_policy, curves
 from conch_services.dashboard.lineages import data_sets, lineage_document
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
+from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
+from conch_services.dashboard.ranges.window import CycleWindow, window_of
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 1000
@@ -44,19 +46,20 @@ async def training(request: Request) -> Response:
     named = request.query_params.get("round", "")
     round = named if re.fullmatch("[0-9a-f]{64}", named) else None
     answers = kept(request, "training", FRESH_SECONDS)
-    found = await asked(answers.get(("acted", agent), lambda: _acted(world, agent)))
+    wanted, _ = wanted_range(request.query_params)
+    found = await asked(answers.get(("acted", agent, wanted), lambda: _acted(world, agent, wanted)))
     lineage: QueryResult[LineageShown] = await asked(
         answers.get(("lineage", agent, round), lambda: lineage_document(world, agent, round))
     )
     policies = await asked(answers.get(("policies", agent), lambda: _policies(world, agent)))
     mind = await asked(answers.get(("learnt", agent), lambda: _learnt(world, agent)))
     sets = await asked(answers.get(("data", agent), lambda: data_sets(world, MOST_DRAWN)))
-    position, acted = found.found or (0, [])
+    position, acted, window = found.found or (0, [], None)
     earned = by_policy(acted)
     trained = lineage.found if lineage.found is not None and lineage.found.rounds else None
-    since = number_of(request, "since")
+    since = 0 if window else number_of(request, "since")
     drawn = [one.policy for one in earned[:MOST_DRAWN]]
-    lines = _lines(trained, acted, drawn, since)
+    lines = _within(_lines(trained, acted, drawn, since), window)
     more = _lineage_data(trained) if trained else {"marks": [], "round": None, "deeds": None}
     template = "training_now.html" if "hx-request" in request.headers else "training.html"
     return await page(
@@ -79,7 +82,8 @@ async def training(request: Request) -> Response:
             "earned": earned[:MOST_LISTED],
             "slope": slope(acted),
             "last": len(acted),
-            "data": {"most": LAST, **lines, **more},
+            "window": window,
+            "data": {"most": LAST, "whole": window is not None, **lines, **more},
             "next": max(0, lines["x"][-1] - AGAIN) if lines["x"] else 0,
             "after": after(request, position),
             "shown": shown,
@@ -88,11 +92,18 @@ async def training(request: Request) -> Response:
     )
 
 
-async def _acted(world: DashboardContext, agent: str) -> tuple[int, list[Acted]]:
-    """(the store's position, the last cycles with their policy and total)."""
+async def _acted(
+    world: DashboardContext, agent: str, wanted: WantedRange
+) -> tuple[int, list[Acted], CycleWindow | None]:
+    """(the store's position, the last cycles of the range with their policy and total, the range that is named)."""
 
-    def read(reader: ExperienceReader) -> tuple[int, list[Acted]]:
-        return reader.position(), reader.charts.policies(agent, LAST)
+    def read(reader: ExperienceReader) -> tuple[int, list[Acted], CycleWindow | None]:
+        position = reader.position()
+        if wanted == USUAL:
+            return position, reader.charts.policies(agent, LAST), None
+        window = window_of(reader, agent, wanted)
+        acted = reader.charts.policies(agent, LAST, window.last + 1)
+        return position, [one for one in acted if one[0] >= window.first], window
 
     return await world.read(read)
 
@@ -128,6 +139,15 @@ def _lines(lineage: LineageShown | None, acted: Sequence[Acted], policies: Seque
     begin = bisect_left(cycles, since)
     lines = {name: [short(value) for value in line[begin:]] for name, line in known.items()}
     return {"x": list(cycles[begin:]), "lines": {"totals": lines}}
+
+
+def _within(found: Columns, window: CycleWindow | None) -> Columns:
+    """The lines within the range."""
+    if window is None:
+        return found
+    begin, end = bisect_left(found["x"], window.first), bisect_left(found["x"], window.last + 1)
+    lines = {chart: {name: line[begin:end] for name, line in named.items()} for chart, named in found["lines"].items()}
+    return {"x": found["x"][begin:end], "lines": lines}
 
 
 def _lineage_data(lineage: LineageShown) -> dict[str, object]:

@@ -9,6 +9,10 @@ from conch.experience import ExperiencePoint, ExperienceReader
 from conch_services.dashboard.ranges.wanted import WantedRange
 
 HOUR: Final = timedelta(hours=1)
+MOST_POINTS: Final = 2000
+"""Experiences of a range that figures and charts are made of: 0.1 s to read."""
+STRETCHES: Final = 40
+"""Pieces of a longer range that these are taken from."""
 
 
 class CycleWindow(NamedTuple):
@@ -67,3 +71,25 @@ def points_in(reader: ExperienceReader, agent: str, window: CycleWindow, most: i
         return []
     found = reader.charts.points(agent, min(most, window.cycles), before=window.last + 1)
     return [one for one in found if one.cycle >= window.first]
+
+
+def sampled_in(
+    reader: ExperienceReader, agent: str, window: CycleWindow, most: int = MOST_POINTS
+) -> list[ExperiencePoint]:
+    """The experiences of the window, oldest first; of a longer window about `most` of them, in stretches of neighbours
+    that are spread evenly over it, the newest among them."""
+    if window.cycles <= most:
+        return points_in(reader, agent, window, most)
+    ends = [window.first + (at + 1) * window.cycles // STRETCHES for at in range(STRETCHES)]
+    found: list[ExperiencePoint] = []
+    for begin, end in zip([window.first, *ends], ends, strict=False):
+        found += [one for one in reader.charts.points(agent, most // STRETCHES, before=end) if one.cycle >= begin]
+    return found
+
+
+def taken_words(window: CycleWindow, count: int) -> str:
+    """What the figures of a range are of, in words."""
+    if not window.cycles:
+        return "no cycle in this range"
+    of = f"cycles {window.first:,} to {window.last:,}"
+    return f"{count:,} cycles, taken evenly from {of}" if window.cycles > MOST_POINTS else of

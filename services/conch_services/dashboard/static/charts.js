@@ -1,36 +1,11 @@
 // Lines over cycles or time: uPlot with the page's colours, a legend with buttons, keys, and cursors that go together.
+import { along, around, colour, explore, upward } from "./plotting.js";
 import uPlot from "./vendor/uPlot.esm.min.js";
 import { make, signed } from "./words.js";
 
-const probe = document.body.appendChild(document.createElement("span"));
-probe.hidden = true;
-let known = new Map(); // colour's name and strength -> what a canvas takes, in the theme of now
-const shown = new Set();
-
-/** A colour of app.css, `c1` say, as a canvas takes it; `strength` 0..1 is how much covers what is below. */
-export function colour(name, strength = 1) {
-  const key = `${name} ${strength}`;
-  if (!known.has(key)) {
-    probe.style.color = strength < 1 ? `color-mix(in srgb, var(--${name}) ${100 * strength}%, transparent)` : `var(--${name})`;
-    known.set(key, getComputedStyle(probe).color);
-  }
-  return known.get(key);
-}
-
-function themeChanged() {
-  known = new Map();
-  for (const one of shown) one.redraw(false, false);
-}
-new MutationObserver(themeChanged).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
-
-/** Draw this chart again when the theme changes. */
-export function themed(chart) {
-  shown.add(chart);
-}
-
-const LEAST_DRAG = 8; // pixels
 const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
+/** Lines may lie on each other: through the gaps of one the other is seen, and each is told by more than its colour. */
+export const DASHES = [[], [8, 5], [3, 4], [12, 4, 3, 4], [2, 2], [16, 4]];
 
 /**
  * What draws the charts of a page: {id of a figure: options of chart, or looks: of its lines one by one} gives a function
@@ -45,7 +20,7 @@ export function charts(all) {
       let there = made.get(id);
       if (there?.names !== names.join("\n")) {
         there?.chart.remove();
-        const some = names.map((label, at) => ({ label, colour: colours[label] ? `c${colours[label]}` : COLOURS[at % COLOURS.length], ...looks[at % (looks.length || 1)] }));
+        const some = names.map((label, at) => ({ label, dash: DASHES[at % DASHES.length], colour: colours[label] ? `c${colours[label]}` : COLOURS[at % COLOURS.length], ...looks[at % (looks.length || 1)] }));
         there = { names: names.join("\n"), chart: chart(document.getElementById(id), { series: some, ...options }) };
         made.set(id, there);
       }
@@ -69,43 +44,20 @@ export function charts(all) {
 export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, unit = "cycle", plain = false, title = "", pick = null, zoom = null }) {
   let marked = [];
   const plot = figure.querySelector(".plot");
-  const said = figure.appendChild(document.createElement("span"));
-  said.className = "unseen";
-  said.setAttribute("aria-live", "polite");
-  const list = figure.querySelector(".legend");
-  const values = legend(list, series, (place, show) => made.setSeries(place + 1, { show }));
+  const values = legend(figure.querySelector(".legend"), series, (place, show) => made.setSeries(place + 1, { show }));
   const write = (value) => (value == null ? "–" : range || plain ? value.toFixed(digits) : signed(value, digits));
-  // Under the cursor, else the newest.
-  const where = list.insertBefore(document.createElement("li"), list.firstChild);
-  where.className = "where";
-  const told = (u) => {
-    const at = u.cursor.idx ?? u.data[0].length - 1, x = u.data[0][at];
-    where.textContent = x == null ? "" : named(x);
-    values((place) => write(u.data[place + 1]?.[at]));
-  };
   const named = (x) => (time ? new Date(1000 * x).toLocaleString("en-GB") : `${unit} ${x.toLocaleString("en")}`);
-  let dragged = false; // the click behind it picks nothing
-  const chosen = (u) => {
-    const { left, width } = u.select;
-    if (!zoom || width < LEAST_DRAG || !u.data[0].length) return;
-    dragged = true;
-    const [first, last] = [left, left + width].map((at) => Math.round(u.posToVal(at, "x")));
-    if (last > first) zoom(first, last);
-  };
-  const font = "11px Inter, system-ui, sans-serif";
-  const axis = { stroke: () => colour("faint"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false }, font };
+  // Behind each name its value under the cursor, else the newest.
+  const told = (u) => values((place) => write(u.data[place + 1]?.[u.cursor.idx ?? u.data[0].length - 1]));
+  const lines = (at) => series.map(({ label }, place) => [`${label} ${write(made.data[place + 1][at])}`, ""]).filter((_, place) => made.series[place + 1].show);
 
   const made = new uPlot({
     width: plot.clientWidth || 300,
     height: plot.clientHeight,
     padding: [8, 8, 0, 0],
-    legend: { show: false },
-    cursor: { y: false, drag: { x: Boolean(zoom), y: false, setScale: false, dist: LEAST_DRAG }, points: { size: 6 }, sync: sync ? { key: sync, setSeries: false } : undefined },
-    scales: { x: { time }, y: { range: range ? () => range : (_, low, high) => around(Math.min(low ?? 0, 0), Math.max(high ?? 0, 0)) } },
-    axes: [
-      { ...axis, ...(unit && !time ? { size: 26, label: unit, labelSize: 14, labelGap: 0, labelFont: font } : { size: 28 }), space: 70, ...(time ? { values: hours } : { values: (_, at) => at.map((x) => (Number.isInteger(x) ? `${x}` : "")), incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }) },
-      { ...axis, ...(title ? { size: 42, label: title, labelSize: 14, labelGap: 0, labelFont: font } : { size: 42 }), space: 36, values: (_, at) => at.map((y) => `${+y.toFixed(4)}`) },
-    ],
+    cursor: { points: { size: 6 }, sync: sync ? { key: sync, setSeries: false } : undefined },
+    scales: { x: { time }, y: { range: range ? () => range : around } },
+    axes: [along(time ? "" : unit, time ? hours : null), upward(title)],
     series: [{}, ...series.map((one) => ({
       label: one.label,
       stroke: () => colour(one.colour, one.strength ?? 1),
@@ -116,45 +68,23 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       spanGaps: true,
       points: { show: (u) => u.data[0].length === 1, size: 5 },
     }))],
-    hooks: { setCursor: [told], setData: [told], setSelect: [chosen], draw: [(u) => drawMarks(u, marked)] },
+    plugins: [explore(figure, { name: named, lines, cycles: !time && unit === "cycle", pick, zoom, marks: () => marked })],
+    hooks: { setCursor: [told], setData: [told] },
   }, [[], ...series.map(() => [])], plot);
-  shown.add(made);
-  const sized = new ResizeObserver(() => made.setSize({ width: plot.clientWidth, height: plot.clientHeight }));
-  sized.observe(plot);
-
-  const at = () => made.data[0][made.cursor.idx ?? made.data[0].length - 1];
-  plot.onclick = () => {
-    if (dragged) dragged = false;
-    else if (pick && made.cursor.idx != null) pick(at());
-  };
-  plot.onkeydown = (event) => {
-    const xs = made.data[0];
-    const step = { ArrowLeft: -1, ArrowRight: 1, Home: -xs.length, End: xs.length }[event.key];
-    if (event.key === "Enter" && pick && xs.length) pick(at());
-    if (!step || !xs.length) return;
-    event.preventDefault();
-    const next = Math.max(0, Math.min(xs.length - 1, (made.cursor.idx ?? xs.length) + step));
-    made.setCursor({ left: made.valToPos(xs[next], "x"), top: plot.clientHeight / 3 });
-    said.textContent = `${named(xs[next])}: ${series.map((one, place) => `${one.label} ${write(made.data[place + 1][next])}`).join(", ")}`;
-  };
 
   const table = behind(figure, () => [[time ? "time" : unit, ...series.map((one) => one.label)],
     made.data[0].map((x, place) => [time ? new Date(1000 * x).toLocaleString("en-GB") : `${x}`, ...series.map((_, at) => write(made.data[at + 1][place]))])]);
 
   return {
     set(data, marks = []) {
-      marked = marks;
+      marked = marks.map(({ x, label, good }) => ({ x, label, colour: good ? "good" : "bad", dashed: !good }));
       figure.toggleAttribute("data-empty", data[0].length === 0);
       made.setData(data);
       table.draw();
     },
     remove() {
       table.remove();
-      shown.delete(made);
-      sized.disconnect();
       made.destroy();
-      said.remove();
-      where.remove();
     },
   };
 }
@@ -175,38 +105,6 @@ function behind(figure, rows) {
   return { draw, remove: () => fold.remove() };
 }
 
-/** A line at each mark, with its label at the top: the labels of marks close together stand one below the other. */
-function drawMarks(u, marks) {
-  const { ctx, bbox } = u, scale = devicePixelRatio, line = 14 * scale;
-  ctx.save();
-  ctx.font = `${11 * scale}px Inter, system-ui, sans-serif`;
-  ctx.textAlign = "left";
-  ctx.textBaseline = "alphabetic";
-  const taken = []; // right end of the labels in each row
-  for (const { x, label, good } of marks) {
-    const at = u.valToPos(x, "x", true);
-    if (!(at >= bbox.left && at <= bbox.left + bbox.width)) continue;
-    ctx.strokeStyle = ctx.fillStyle = colour(good ? "good" : "bad");
-    ctx.setLineDash(good ? [] : [4 * scale, 3 * scale]);
-    ctx.lineWidth = scale;
-    ctx.beginPath();
-    ctx.moveTo(at, bbox.top);
-    ctx.lineTo(at, bbox.top + bbox.height);
-    ctx.stroke();
-    const wide = ctx.measureText(label).width + 10 * scale, left = Math.min(at + 4 * scale, bbox.left + bbox.width - wide);
-    let row = taken.findIndex((end) => end < left);
-    if (row < 0) row = taken.length;
-    taken[row] = left + wide;
-    ctx.fillText(label, left, bbox.top + line * (row + 1));
-  }
-  ctx.restore();
-}
-
-function around(low, high) {
-  const room = Math.max(high - low, 0.02) * 0.06;
-  return [low < 0 ? low - room : 0, high + room];
-}
-
 function hours(_, at) {
   return at.map((seconds) => new Date(1000 * seconds).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }));
 }
@@ -218,7 +116,7 @@ function legend(list, series, toggle) {
     const button = document.createElement("button");
     const swatch = document.createElement("i");
     const value = document.createElement("b");
-    swatch.className = "swatch";
+    swatch.className = `swatch${one.dash?.length ? ` dash${one.dash.join("-")}` : ""}`;
     swatch.style.setProperty("--of", colourRule(one));
     button.type = "button";
     button.setAttribute("aria-pressed", String(!one.hidden));

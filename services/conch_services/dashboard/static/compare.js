@@ -1,11 +1,10 @@
 // The curves that are compared, and the blind vote: a press decides on the pair as the page Review does.
-import { chart } from "./charts.js";
+import { chart, DASHES } from "./charts.js";
 import { redraw } from "./parts.js";
 import { say } from "./page.js";
 import { given, sentence } from "./words.js";
 
 const { agent, prefix } = document.body.dataset;
-const DASHES = [undefined, [8, 5], [3, 4], [12, 4, 3, 4], [2, 2], [16, 4]];
 const figure = document.getElementById("compare-chart"), vote = document.getElementById("vote");
 const skipped = [];
 

@@ -4,6 +4,7 @@ import { post } from "./control.js";
 import { on } from "./live.js";
 import { say } from "./page.js";
 import { redraw } from "./parts.js";
+import { zoom } from "./ranges.js";
 import { series } from "./series.js";
 import { given, sentence } from "./words.js";
 import "./approving.js";
@@ -13,9 +14,9 @@ const open = (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; }
 const grow = series(given("data").most);
 const colours = {}; // of the parts, by their names
 const draw = charts({
-  reward: { sync: "cycles", pick: open, looks: [{ colour: "c1", strength: 0.35, width: 1 }, { colour: "c1", width: 2, fill: 0.1 }] },
-  parts: { sync: "cycles", pick: open },
-  needs: { sync: "cycles", pick: open, range: [-0.02, 1.02], digits: 2 },
+  reward: { sync: "cycles", pick: open, zoom, title: "reward", looks: [{ colour: "c1", strength: 0.35, width: 1 }, { colour: "c1", width: 2, fill: 0.1, dash: [] }] },
+  parts: { sync: "cycles", pick: open, zoom, title: "reward" },
+  needs: { sync: "cycles", pick: open, zoom, title: "satisfaction", range: [-0.02, 1.02], digits: 2 },
 });
 
 function show() {

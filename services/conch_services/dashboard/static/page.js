@@ -63,7 +63,9 @@ window.htmx.registerExtension("conch", {
   },
   // Fields that say nothing stand in no address, and the same address is pushed once.
   htmx_config_request: (elt, { ctx }) => {
-    if (elt.matches("form[role=search]")) for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
+    if (!elt.matches("form[role=search]")) return;
+    for (const field of elt.querySelectorAll("input[type=datetime-local][name]")) if (field.value) ctx.request.body.set(field.name, new Date(field.value).toISOString());
+    for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
   },
   htmx_before_history_update: (_, { history }) => history.path !== location.pathname + location.search,
 });

@@ -1,42 +1,56 @@
-// A row of a cycle, pressed beside its link, opens a panel with the whole of it in short; the arrow keys go on from there.
+// A panel beside the page with a thing in short: a cycle, a component, a goal, a policy, a weight set, a dead letter, a note, a
+// mark. A row (data-cycle, or data-peek with where the panel is drawn) opens it where it is pressed beside its link, or by a
+// space on the link, and the arrow keys go on from there; a link with data-peek of its own opens it by a press.
 const box = document.getElementById("peek"), place = document.getElementById("peeked");
-let at = null; // the row whose cycle is shown
+const ROWS = "tr[data-cycle], tr[data-peek]";
+let at = null; // the row or link whose thing is shown
 
-async function show(row) {
-  const link = row?.querySelector("a[href*='cycles/']");
-  if (!link) return;
+function address(one) {
+  if (one?.dataset.peek) return one.dataset.peek;
+  const link = one?.querySelector("a[href*='cycles/']");
+  if (!link) return null;
+  const { pathname, search } = new URL(link.href);
+  return `${pathname}/peek${search}`;
+}
+
+async function show(one) {
+  const from = address(one);
+  if (!from) return;
   at?.removeAttribute("aria-current");
-  at = row;
-  at.setAttribute("aria-current", "true");
-  const address = new URL(link.href);
-  address.pathname = `${address.pathname}/peek`;
-  await window.htmx.ajax("GET", address.pathname + address.search, { target: place, swap: "innerMorph" });
+  at = one;
+  if (at.matches("tr")) at.setAttribute("aria-current", "true");
+  await window.htmx.ajax("GET", from, { target: place, swap: "innerMorph" });
   if (!box.open && at) box.show();
 }
 
-const beside = (step) => document.getElementById(at?.id)?.[step > 0 ? "nextElementSibling" : "previousElementSibling"];
+const there = () => document.getElementById(at?.id) ?? at;
+const beside = (step) => there()?.[step > 0 ? "nextElementSibling" : "previousElementSibling"];
 
-document.addEventListener("click", ({ target }) => {
-  const row = target.closest("tr[data-cycle]");
+document.addEventListener("click", (event) => {
+  const { target } = event, row = target.closest(ROWS), link = target.closest("a[data-peek]");
+  const plain = !(event.ctrlKey || event.metaKey || event.shiftKey || event.button);
   if (target.closest("#peek [data-close]")) box.close();
-  else if (row && !target.closest("a, button, summary, input, label") && getSelection().isCollapsed) show(row);
+  else if (link && plain) {
+    event.preventDefault();
+    show(link);
+  } else if (row && !target.closest("a, button, summary, input, label, select, pre") && getSelection().isCollapsed) show(row);
 });
 box.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
-  if (!step) return;
+  if (!step || !at?.matches("tr") || event.target.closest("pre")) return;
   event.preventDefault();
   show(beside(step));
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && box.open) box.close();
-  if (event.key === " " && event.target.matches("tr[data-cycle] a")) {
+  if (event.key === " " && event.target.matches("tr[data-cycle] a, tr[data-peek] a")) {
     event.preventDefault();
     show(event.target.closest("tr"));
   }
 });
 box.addEventListener("close", () => {
-  const row = document.getElementById(at?.id);
-  row?.removeAttribute("aria-current");
-  row?.querySelector("a").focus();
+  const one = there();
+  one?.removeAttribute("aria-current");
+  (one?.matches("a") ? one : one?.querySelector("a"))?.focus();
   at = null;
 });

@@ -3,6 +3,7 @@
 /** The address of this page with the range from cycle `first` to cycle `last`; the rest of it stays. */
 export function addressOf(first, last) {
   const address = new URL(location.href);
+  for (const place of ["trail", "skip", "upto"]) address.searchParams.delete(place); // of the range before
   address.searchParams.set("range", `${Math.min(first, last)}-${Math.max(first, last)}`);
   return address.href;
 }

@@ -2,12 +2,13 @@
 
 /**
  * What takes {x: […], lines: {group: {name: […]}}}, whole at first and then from some x on, and gives all of it together:
- * at most `most` values of x, those from the first x of the new ones on taken from these.
+ * at most `most` values of x, those from the first x of the new ones on taken from these. What is told `whole` stands for all.
  */
 export function series(most) {
   let kept = { x: [], lines: {} };
   return (fresh) => {
-    if (!fresh.x.length) return kept;
+    if (fresh.whole) kept = { x: fresh.x, lines: fresh.lines };
+    if (fresh.whole || !fresh.x.length) return kept;
     const begin = kept.x.findIndex((x) => x >= fresh.x[0]);
     const stay = begin < 0 ? kept.x.length : begin;
     const from = Math.max(0, stay + fresh.x.length - most);

@@ -2,7 +2,7 @@
 import "./approving.js";
 import "./control.js";
 import { lifeChart } from "./lifechart.js";
-import { away, on } from "./live.js";
+import { on } from "./live.js";
 import { zoom } from "./ranges.js";
 import { given } from "./words.js";
 
@@ -11,11 +11,6 @@ const $ = (id) => document.getElementById(id);
 const draw = lifeChart($("curve"), {
   zoom,
   open: (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; },
-  ask: async (cycle) => {
-    if (away()) return {};
-    const answer = await fetch(`${prefix}/story/cycle?number=${cycle}${query.replace("?", "&")}`).catch(() => null);
-    return answer?.ok ? answer.json() : {};
-  },
 });
 
 on("drawn", ({ id }) => { if (id === "life") draw(given("life-data")); });

@@ -3,6 +3,7 @@
 import { charts } from "./charts.js";
 import { on } from "./live.js";
 import { onKey, say } from "./page.js";
+import { zoom } from "./ranges.js";
 import { series } from "./series.js";
 import { given, make, sentence } from "./words.js";
 
@@ -10,7 +11,7 @@ const { agent, prefix, query } = document.body.dataset;
 const NAMES = { loss: "loss", eval_loss: "held-out loss", kl: "KL", margin: "margin" };
 const open = (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; };
 
-const total = charts({ totals: { pick: open, looks: [{ width: 2 }] } });
+const total = charts({ totals: { pick: open, zoom, title: "reward", looks: [{ width: 2 }] } });
 const steps = charts({ losses: { unit: "step", plain: true, looks: [{ width: 2 }] }, drift: { unit: "step", looks: [{ width: 2, colour: "c2" }, { width: 2, colour: "c4" }] } });
 const grow = series(given("data").most);
 

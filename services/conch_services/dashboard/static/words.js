@@ -57,4 +57,8 @@ export function localise(root) {
     one.textContent = "date" in one.dataset ? day(one.dateTime) : clock(one.dateTime);
     one.title = new Date(one.dateTime).toString();
   }
+  for (const one of root.querySelectorAll("input[type=datetime-local][data-utc]")) {
+    one.value = `${day(one.dataset.utc).replace(" ", "T")}`;
+    delete one.dataset.utc;
+  }
 }

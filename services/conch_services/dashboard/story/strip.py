@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from conch.rewards.watch import ComposedReward, amounts
@@ -13,7 +13,23 @@ WIDTH: Final = 100.0
 """Width of a strip, which stands for a sum of 1, or for the larger of the two sums where that is more."""
 COLOURS: Final = 8
 """Colours of the page, 1 to 8."""
-_OWN: Final = {"execution": 2, "format": 1, "goal": 8, "needs": 3, "exploration": 4, "repetition": 5, "progress": 7}
+_OWN: Final = {
+    "execution": 2,
+    "format": 1,
+    "goal": 8,
+    "needs": 3,
+    "exploration": 4,
+    "repetition": 5,
+    "progress": 7,
+    "sustainability": 2,
+    "reliability": 1,
+    "curiosity": 7,
+    "excellence": 3,
+    "competence": 8,
+    "autonomy": 5,
+    "social": 4,
+    "intrinsic": 6,
+}
 """The colours of parts that come with Conch; another one's comes from its name, so that it is the same everywhere."""
 LEAST: Final = 0.0005
 """Smaller amounts are not drawn: they round to nothing."""
@@ -55,6 +71,11 @@ def adds(experience: ComposedReward) -> dict[str, float]:
 def colour_of(name: str) -> int:
     """The colour of a part: by its name alone, the same on every page and in every chart."""
     return _OWN.get(name) or 1 + zlib.crc32(name.encode()) % COLOURS
+
+
+def colours_of(charts: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """The colour of each line of these charts, by its name."""
+    return {name: colour_of(name) for lines in charts.values() for name in lines}
 
 
 def reward_strip(found: Mapping[str, float], total: float) -> RewardStrip:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, model_validator
 
 from conch.config.model.agent import SERVED, OneMindSettings
 from conch.config.model.section import SettingsSection
@@ -94,6 +94,13 @@ class TeamSettings(SettingsSection):
             for name, role in roles.items()
         }
         return {**given, "roles": {name: role for name, role in {**known, **named}.items() if role is not None}}
+
+    @field_serializer("roles", mode="wrap")
+    def _with_left_out(
+        self, roles: dict[RoleName, RoleSettings], handler: SerializerFunctionWrapHandler
+    ) -> dict[str, object]:
+        """The roles, with null for each default role that is left out: validated again, it stays left out."""
+        return {**handler(roles), **{name: None for name in _default_roles() if name not in roles}}
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:

@@ -160,9 +160,5 @@ async def test_a_narrow_screen_and_axe_find_nothing_wrong(dashboard: Dashboard, 
     found += await tab.evaluate(RUN, ["color-contrast"])
 
     assert [one for one in found if one["impact"] in SERIOUS] == []
-    if shots := os.environ.get("SHOTS"):
-        await tab.screenshot(path=shots + "/wide.png", full_page=True)
     await tab.set_viewport_size({"width": 360, "height": 800})
-    if shots := os.environ.get("SHOTS"):
-        await tab.screenshot(path=shots + "/narrow.png", full_page=True)
     assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")

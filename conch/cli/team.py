@@ -66,7 +66,7 @@ def role(name: TeamNameArgument, role: RoleArgument, /, *, common: CommonOptions
 
 def _worker_mind(settings: Settings, name: str, role: str) -> MindSettings:
     """The settings of the mind that a worker of this role has. Raises UsageError."""
-    from conch.config.model.agent import SERVED
+    from conch.config import SERVED
 
     known_team(settings, name)
     team = team_of(settings, name)

@@ -39,6 +39,7 @@ def export(
     snapshot: Annotated[str | None, Parameter(help="Name; default the first 12 digits of its digest.")] = None,
     jsonl: Annotated[bool, Parameter(negative="", help="JSON Lines instead of Parquet.")] = False,
     agent: Annotated[str | None, Parameter(help="Acts of this agent alone.")] = None,
+    role: Annotated[str | None, Parameter(help="Acts of this role of a team alone.")] = None,
     policy: Annotated[str | None, Parameter(help="Acts of this policy alone: its digest or its beginning.")] = None,
     since: Annotated[datetime | None, Parameter(help="Acts from this time on, UTC.")] = None,
     until: Annotated[datetime | None, Parameter(help="Acts before this time, UTC.")] = None,
@@ -59,7 +60,7 @@ def export(
 
     home, settings = common.existing(), common.settings()
     selection = Selection(
-        agent, policy, _utc(since), _utc(until), coverage, positive, margin, eval_share, per_state, near
+        agent, policy, _utc(since), _utc(until), coverage, positive, margin, eval_share, per_state, near, role
     )
     store = _store(common)
     try:

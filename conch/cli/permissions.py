@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, emit, say, warn
 from conch.cli.options import COMMON
 from conch.config import Settings
-from conch.consumer.operations import AGENT, COMMANDS, RUN, BusUser, PublishedKinds, program_user
+from conch.consumer.operations import AGENT, COMMANDS, ROLE, RUN, BusUser, PublishedKinds, program_user
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
 from conch.needs import HUMAN_SCORER
@@ -55,7 +55,7 @@ def permissions(
         {part.scorer or name for name, part in settings.rewards.parts.items()} - {HUMAN_SCORER} - said.keys()
     )
     programs = {program_user(name) for name in names or ("*",)}
-    for name in sorted({*said, *outside} & {AGENT, COMMANDS, RUN, *programs}):
+    for name in sorted({*said, *outside} & {AGENT, COMMANDS, RUN, ROLE, *programs}):
         raise UsageError(f"a consumer is named {name}, as a user of another kind is: give it another name")
     found = users(said, builtin, names, outside)
     keys = {user.name: _key(home.keys / f"{user.name}.nk") for user in found}

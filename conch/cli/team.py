@@ -1,7 +1,9 @@
-"""`conch team run | list | show | switch | stop`: teams of roles that work on one task."""
+"""`conch team run | role | list | show | switch | stop`: teams of roles that work on one task."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -10,16 +12,21 @@ from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON
 from conch.cli.people_facts import hand_over
 from conch.cycle.team.context import team_of
-from conch.errors import ConchError, UsageError
+from conch.cycle.team.minds import own_mind
+from conch.cycle.team.workers import RoleWorker
+from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.requests import team_state
 from conch.text import safe_text
+from conch_schemas import role_subject
 
 if TYPE_CHECKING:
-    from conch.config import Settings
+    from conch.config import MindSettings, Settings
+    from conch.home import Home
     from conch.views import TeamView
 
 app = App(name="team", help="Teams: several roles on one task, each with the turn for a step.")
 
+RoleArgument = Annotated[str, Parameter(help="The role, by its name in the configuration.")]
 TeamNameArgument = Annotated[str, Parameter(help="The team's name in the configuration.")]
 SHOWN_MESSAGES = 20
 """Messages that `show` prints."""
@@ -39,6 +46,61 @@ def run(
     settings = common.settings()
     known_team(settings, name)
     launch(common, settings, [name], processes=1, cycles=steps, rules=())
+
+
+@app.command
+def role(name: TeamNameArgument, role: RoleArgument, /, *, common: CommonOptions = COMMON) -> None:
+    """Answer a team's questions to one role with the role's mind until Ctrl-C: in a process of its own, on any machine
+    that reaches the bus. The role has worker: true in the configuration."""
+    from conch.config import Masker
+    from conch.processes import run_loop
+    from conch.telemetry import configure
+
+    home, settings = common.where(), common.settings()
+    mind = _worker_mind(settings, name, role)
+    if home.running() is None and settings.bus.url is None:
+        raise BusUnreachableError(f"no run is in progress in {home.path}: start the team, or set bus.url")
+    configure(settings.log, None, process=f"{name}-{role}", mask=Masker.of(settings).text)
+    run_loop(_work(home, settings, name, role, mind))
+
+
+def _worker_mind(settings: Settings, name: str, role: str) -> MindSettings:
+    """The settings of the mind that a worker of this role has. Raises UsageError."""
+    from conch.config import SERVED
+
+    known_team(settings, name)
+    team = team_of(settings, name)
+    assert team is not None
+    if role not in team.roles:
+        raise UsageError(f"the team {name} has no role {role[:60]!r}: its roles are {', '.join(team.roles)}")
+    if not team.roles[role].worker:
+        raise UsageError(f"the role {role} has no worker: set worker: true below team.NAME.roles.{role} in conch.yaml")
+    mind = own_mind(team.roles[role], settings.mind)
+    if mind.kind in SERVED or mind.kind == "reflex":
+        raise UsageError(
+            f"a worker has no mind of the kind {mind.kind}: set team.NAME.roles.{role}.mind to openai, scripted, or a "
+            "package's"
+        )
+    return mind
+
+
+async def _work(home: Home, settings: Settings, name: str, role: str, mind: MindSettings) -> None:
+    """Answer until SIGINT or SIGTERM. Raises BusError where the bus cannot be reached at first."""
+    from conch.minds import Mind, MindFactory
+
+    stop = asyncio.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(one, stop.set)
+    async with open_bus(home, settings) as bus, MindFactory(mind) as factory:
+
+        def make(turns: int) -> Mind:
+            return factory.make(seed=settings.seed, memory=home.agent_dir(name) / role, decided=turns)
+
+        worker = RoleWorker(make, say)
+        async with bus.serve(role_subject(name, role), worker.answer):
+            say(f"{role} of the team {name} answers; Ctrl-C ends it")
+            await stop.wait()
+            await worker.close()
 
 
 @app.command(name="list")
@@ -80,7 +142,7 @@ async def switch(
     name: TeamNameArgument, topology: Literal["star", "chain", "flat"], /, *, common: CommonOptions = COMMON
 ) -> None:
     """Ask a running team for another topology; it is committed at the end of the step."""
-    from conch.views import TeamSwitchAnswer
+    from conch.views import SWITCH_REFUSALS, TeamSwitchAnswer
 
     reply = await _asked(common, name, "switch", {"topology": topology})
     answer = TeamSwitchAnswer.model_validate({key: reply[key] for key in TeamSwitchAnswer.model_fields})
@@ -90,16 +152,7 @@ async def switch(
         words = "is so already" if answer.reason == "same" else "is prepared; it is committed at the end of the step"
         say(f"{topology} {words} (epoch {answer.epoch})")
     if not answer.accepted:
-        raise ConchError(f"the team {name} does not switch to {topology} now: {REASONS[answer.reason]}")
-
-
-REASONS = {
-    "busy": "another switch is prepared, wait for the end of the step",
-    "cooldown": "it switched a moment ago, wait some steps (team.NAME.controller.cooldown)",
-    "dwell": "its topology has not stood long enough, wait some steps (team.NAME.controller.dwell)",
-    "unknown": "there is no such topology",
-}
-"""By the reason of a reply: what a person is told."""
+        raise ConchError(f"the team {name} does not switch to {topology} now: {SWITCH_REFUSALS[answer.reason]}")
 
 
 @app.command

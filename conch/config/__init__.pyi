@@ -57,6 +57,7 @@ from .model import PolicyRule as PolicyRule
 from .model import PriceSettings as PriceSettings
 from .model import RewardSettings as RewardSettings
 from .model import RewardWeightSettings as RewardWeightSettings
+from .model import RoleSettings as RoleSettings
 from .model import Settings as Settings
 from .model import TeamSettings as TeamSettings
 from .model import ToolSettings as ToolSettings

@@ -57,6 +57,11 @@ def read_text(text: str, name: str) -> Any:
     return YamlDocument(text, name).read()
 
 
+def _leaves_out(path: KeyPath) -> bool:
+    """Whether null below this key leaves something out that is there by default; elsewhere it is as good as no key."""
+    return len(path) == 3 and (path[0], path[2]) == ("team", "roles")
+
+
 class YamlDocument:
     """One document, built from the parser's events: no object is constructed, and depth and number are bounded.
 
@@ -112,7 +117,7 @@ class YamlDocument:
                 raise self._error(event.start_mark, f"{dotted(here)} stands there twice (before: line {keys[key]})")
             keys[key] = event.start_mark.line + 1
             value = self._value(next(events), events, here)
-            if value is not None:
+            if value is not None or _leaves_out(path):
                 values[key] = value
                 self.places[here] = self._place(event.start_mark)
         return values

@@ -53,6 +53,7 @@ from conch.cycle.state.episodes import episode_of, is_task, progressed, standing
 from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember
 from conch.cycle.state.recover import RecoveredAgent
 from conch.cycle.team.steps import TeamSteps
+from conch.cycle.team.workers import RoleSilentError
 from conch.cycle.think import ThoughtResult, think
 from conch.disk import disk_left
 from conch.errors import ModelError
@@ -719,8 +720,17 @@ class Agent:
         """A mind's answer to one step, however long that takes, and the observation in which it was asked."""
 
         async def ask() -> tuple[T, Observation]:
-            observation = self._observed(number)
-            return await step(self._mind, self._system, observation.situation, self._limits), observation
+            is_passed = False
+            while True:
+                observation = self._observed(number)
+                if is_passed:  # the role that thought was silent: another one decides, without its thought
+                    observation = replace(observation, situation=replace(observation.situation, thought="", claims=()))
+                try:
+                    return await step(self._mind, self._system, observation.situation, self._limits), observation
+                except RoleSilentError as silent:
+                    assert self.team is not None
+                    await self.team.pass_on(silent)
+                    is_passed = True
 
         answer = await self._patience.answer(ask)
         replied = answer[0]

@@ -75,9 +75,11 @@ def decoding_of(example: Example) -> ExampleDecoding:
 
 
 def outside(example: Example, selection: Selection) -> str | None:
-    """The bound of agent, policy, time or length that an act is outside of; None: it is inside of all."""
+    """The bound of agent, role, policy, time or length that an act is outside of; None: it is inside of all."""
     if selection.agent is not None and example.act.agent != selection.agent:
         return "another agent"
+    if selection.role is not None and (example.act.data.team is None or example.act.data.team.role != selection.role):
+        return "another role"
     if selection.policy is not None and not (example.act.policy or "").startswith(selection.policy):
         return "another policy"
     if selection.since is not None and example.acted < selection.since.timestamp():

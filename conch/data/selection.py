@@ -37,6 +37,8 @@ class Selection:
     """Most pairs of one state."""
     near: float = 0.9
     """Similarity, 0 to 1, from which two texts count as the same."""
+    role: str | None = None
+    """The role of a team whose acts are taken; None: all acts."""
 
     def __post_init__(self) -> None:
         for name in ("coverage", "positive", "margin", "eval_share", "near"):

@@ -117,6 +117,8 @@ class RoleTurn:
     """Sender and text of the messages that it has not read, the oldest first."""
     tools: tuple[str, ...] | None = None
     """The tools that it may use; None: all."""
+    turns: int = 0
+    """Turns that the role had before."""
 
 
 @dataclass(frozen=True)

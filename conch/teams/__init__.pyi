@@ -21,6 +21,7 @@ from .coordinator import objection as objection
 from .coordinator import stepped as stepped
 from .coordinator import switched as switched
 from .features import FEATURES as FEATURES
+from .features import WINDOW as WINDOW
 from .features import feature_vector as feature_vector
 from .features import window_shares as window_shares
 from .router import RoutedMessage as RoutedMessage

@@ -86,6 +86,10 @@ class RouterState(BaseModel):
         """Whether every message of the active epoch is delivered."""
         return not any(self.queues.values())
 
+    def unread(self, role: str) -> int:
+        """Messages to this role that it has not taken."""
+        return _waiting(self, role) + len(self.inboxes.get(role, ()))
+
 
 def accepts(active_epoch: int, message_epoch: int, *, accepting_next: bool) -> bool:
     """Whether a message of this epoch is taken: of the active one, and of the next one while that is prepared."""

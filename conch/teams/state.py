@@ -25,6 +25,7 @@ from conch_schemas import (
     TeamDecided,
     TeamFormed,
     TeamMessage,
+    TeamPassed,
     TeamRewarded,
     TeamSwitchAborted,
     TeamSwitched,
@@ -34,6 +35,7 @@ from conch_schemas import (
 TEAM_KINDS: Final[tuple[type[Event], ...]] = (
     TeamFormed,
     TeamMessage,
+    TeamPassed,
     TeamDecided,
     TeamRewarded,
     TeamSwitchPrepared,
@@ -120,9 +122,13 @@ class TeamState(_TeamModel):
     next_step: _Count = 0
     by_role: dict[str, RoleState] = {}
     last: str | None = None
-    """The role of the last step."""
+    """The role that had the last turn."""
     last_worker: str | None = None
     """The last role that had the turn but the planner."""
+    passes: _Count = 0
+    """Turns of the step in progress whose role was silent."""
+    passed: dict[str, int] = {}
+    """Roles whose last turn was passed on, with the step of that."""
     window: tuple[tuple[str, ...], ...] = ()
     """The senders of the last finished steps' messages, WINDOW steps at most."""
     sending: tuple[str, ...] = ()
@@ -144,7 +150,7 @@ class TeamState(_TeamModel):
     @property
     def turn(self) -> str:
         """The role that has the next turn."""
-        return turn_of(self.router, self.last, self.last_worker, self.roles)
+        return turn_of(self.router, self.last, self.last_worker, self.roles, self.passed)
 
     @property
     def tokens(self) -> int:
@@ -180,6 +186,8 @@ def _applied(state: TeamState, event: Event) -> TeamState:
             return _messaged(state, event)
         case ActionTaken(team=turn) if turn is not None and turn.step >= state.next_step:
             return _acted(state, event)
+        case TeamPassed() if event.step == state.next_step:
+            return _passed(state, event)
         case TaskProgressed():
             return _progressed(state, event)
         case TeamRewarded():
@@ -254,7 +262,20 @@ def _acted(state: TeamState, act: ActionTaken) -> TeamState:
         by_role={**state.by_role, role: did},
         last=role,
         last_worker=state.last_worker if role == PLANNER else role,
+        passes=0,
+        passed={other: step for other, step in state.passed.items() if other != role},
         earned=None,
+    )
+
+
+def _passed(state: TeamState, event: TeamPassed) -> TeamState:
+    """The next role has the turn; the silent one keeps its messages, and waits as if they had come now."""
+    return evolve(
+        state,
+        last=event.role,
+        last_worker=state.last_worker if event.role == PLANNER else event.role,
+        passes=state.passes + 1,
+        passed={**state.passed, event.role: event.step},
     )
 
 

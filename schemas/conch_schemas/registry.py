@@ -34,6 +34,7 @@ from conch_schemas.team import (
     TeamDecided,
     TeamFormed,
     TeamMessage,
+    TeamPassed,
     TeamRewarded,
     TeamSwitchAborted,
     TeamSwitched,
@@ -71,6 +72,7 @@ OF_TRAINING: Final[tuple[type[Event], ...]] = (
 OF_TEAMS: Final[tuple[type[Event], ...]] = (
     TeamFormed,
     TeamMessage,
+    TeamPassed,
     TeamDecided,
     TeamRewarded,
     TeamSwitchPrepared,
@@ -163,6 +165,7 @@ AnyEvent = Annotated[
     | AdapterShadowed
     | TeamFormed
     | TeamMessage
+    | TeamPassed
     | TeamDecided
     | TeamRewarded
     | TeamSwitchPrepared

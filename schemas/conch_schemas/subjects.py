@@ -33,6 +33,11 @@ def control_subject(agent: str, verb: str) -> str:
     return f"conch.ctl.{agent}.{verb}"
 
 
+def role_subject(team: str, role: str) -> str:
+    """`conch.ctl.<team>.role.<role>`: a team's questions to the workers of a role."""
+    return f"conch.ctl.{team}.role.{role}"
+
+
 def type_of(subject: str) -> str:
     """The type in the subject of an event, `action.taken`; whatever follows the third dot, in another subject."""
     return subject.split(".", 3)[-1]

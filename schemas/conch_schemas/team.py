@@ -74,6 +74,20 @@ class TeamMessage(Event):
     """Whether the team reported the act for its role, which sent nothing itself."""
 
 
+class TeamPassed(Event):
+    """A role had the turn and its worker did not answer in time: the turn went to the next role."""
+
+    TYPE: ClassVar = "team.passed"
+    type: Literal["conch.v1.team.passed"] = "conch.v1.team.passed"
+    team: str
+    role: str
+    """The role that was silent."""
+    step: Step
+    """The step in progress, which another role makes."""
+    epoch: Epoch
+    why: str
+
+
 class TeamDecided(Event):
     """The controller chose after a step."""
 

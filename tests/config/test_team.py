@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from conch.config import TeamSettings
+from conch.config import Settings, TeamSettings
+from conch.config.load import load
+from conch.home import Home
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,14 @@ def test_a_default_role_that_is_named_keeps_its_prompt_and_its_place() -> None:
     assert [*changed.roles] == [*plain.roles, "tester"] == ["planner", "coder", "runner", "critic", "tester"]
     assert changed.roles["coder"].prompt == plain.roles["coder"].prompt
     assert changed.roles["coder"].tools == ("shell",)
+
+
+def test_a_default_role_that_is_null_in_the_file_is_left_out_in_every_process(tmp_path: Path) -> None:
+    """Also in the settings that a child process is given."""
+    file = tmp_path / "team.yaml"
+    file.write_text("team:\n  crew:\n    roles: {runner: null, critic: null}\n")
+    settings = load(file, Home(tmp_path), {})
+    passed_on = Settings.model_validate_json(settings.model_dump_json())
+
+    assert [*settings.team["crew"].roles] == [*passed_on.team["crew"].roles] == ["planner", "coder"]
+    assert passed_on == settings

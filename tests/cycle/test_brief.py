@@ -14,7 +14,7 @@ from conch.cycle.prompts.brief import TEXTS_ADDED, task_of
 from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt
 from conch.cycle.prompts.examples import EXAMPLES
 from conch.cycle.think import think
-from conch.minds import Prompt, RecentOutcome, ScriptedMind, Situation
+from conch.minds import Prompt, RecentOutcome, RoleTurn, ScriptedMind, Situation
 from conch.text import estimated_tokens
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from conch.values import Values
@@ -50,6 +50,20 @@ def test_a_cycle_asks_once_with_two_examples_as_turns_and_the_task_last() -> Non
     assert "data/october.csv" in prompt.messages[-1].content
     assert [part.name for part in prompt.parts] == ["system", "examples", "task"]
     assert all(tool.name in SYSTEM for tool in TOOLS)
+
+
+def test_a_role_reads_what_it_is_for_and_its_last_messages_before_the_task() -> None:
+    """In the smallest prompt too: the role, the last two messages, each shortened, then the task; within the budget."""
+    messages = (("critic", "old"), ("planner", "slack is missing " * 40), ("runner", "two tests fail"))
+    turn = RoleTurn("crew", "coder", 3, "star", "You write code.", ("planner",), messages)
+    prompt = deciding(SYSTEM, replace(PLAIN, turn=turn), LIMITS)
+
+    first, second, third, *rest = prompt.messages[-1].content.split("\n")
+    assert first == "You are the coder: You write code."
+    assert second.startswith("The planner says: slack is missing")
+    assert (third, len(second) < 200) == ("The runner says: two tests fail", True)
+    assert "\n".join(rest) == f"{task_of(PLAIN).text}\nAction:"
+    assert prompt.tokens <= LIMITS.budget
 
 
 async def test_the_mind_is_asked_for_no_thought(tmp_path: Path) -> None:

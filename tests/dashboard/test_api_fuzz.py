@@ -68,6 +68,8 @@ WITHOUT = {
     "POST /agents/{agent}/goal/accept",
     "POST /agents/{agent}/goal/veto",
     "POST /agents/{agent}/alarms/acknowledge",  # of an alarm that is on
+    "GET /agents/{agent}/team",  # of an agent that is a team
+    "POST /agents/{agent}/switch",
     "POST /agents/{agent}/weights",  # of the parts that there are, in a run
     "POST /agents/{agent}/approve",
     "POST /agents/{agent}/deny",

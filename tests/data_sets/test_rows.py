@@ -16,7 +16,7 @@ from conch.data.survey import survey_of
 from conch.errors import CheckError, UsageError
 from conch.experience import ExampleMark, SqliteStore
 from conch.testing import make_reward_assigned
-from conch_schemas import ActionTaken, Cut, ForkScored, Outcome, Part, Score, WeightsSet
+from conch_schemas import ActionTaken, Cut, ForkScored, Outcome, Part, Score, TeamTurn, WeightsSet
 from tests.data_sets.conftest import REGISTRY
 
 if TYPE_CHECKING:
@@ -100,6 +100,19 @@ def test_bounds_of_agent_policy_and_time_are_counted(store: SqliteStore, put: Pu
     assert len(rows) == 1
     assert left["another agent"] + left["another policy"] == 2
     assert (left["before the time asked for"], left["after the time asked for"]) == (1, 1)
+
+
+def test_the_acts_of_one_role_of_a_team_are_a_data_set_of_its_own(store: SqliteStore, put: Put) -> None:
+    """Those of another role, and of an agent that is no team, are left out with that reason."""
+    turn = TeamTurn(team="echo", role="coder", step=0, epoch=0, topology="star")
+    mine = put(1, team=turn)
+    put(2, team=turn.model_copy(update={"role": "planner", "step": 1}))
+    put(3)
+
+    rows, left = answers(store, "cycles", role="coder")
+
+    assert [row.action_ids for row in rows] == [(mine.action_id,)]
+    assert left == {"another role": 2}
 
 
 def test_a_row_of_kto_is_the_same_until_its_label_changes(store: SqliteStore, put: Put) -> None:

@@ -42,7 +42,7 @@ from conch.config.model.rewards import (
     WatchSettings,
 )
 from conch.config.model.settings import Settings, StoreRetentionSettings
-from conch.config.model.team.settings import TeamSettings
+from conch.config.model.team.settings import RoleSettings, TeamSettings
 from conch.config.model.telemetry import METRICS_PORT, LogSettings, MetricsSettings
 from conch.config.model.tools.http import HttpToolSettings
 from conch.config.model.tools.mcp import McpServerSettings, McpToolSettings
@@ -105,6 +105,7 @@ __all__ = [
     "PriceSettings",
     "RewardSettings",
     "RewardWeightSettings",
+    "RoleSettings",
     "SenseSettings",
     "Settings",
     "StoreRetentionSettings",

@@ -12,6 +12,7 @@ from .http import health_of as health_of
 from .http import listen as listen
 from .permissions import AGENT as AGENT
 from .permissions import COMMANDS as COMMANDS
+from .permissions import ROLE as ROLE
 from .permissions import RUN as RUN
 from .permissions import BusUser as BusUser
 from .permissions import PublishedKinds as PublishedKinds

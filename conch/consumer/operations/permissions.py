@@ -48,6 +48,7 @@ from conch_schemas import (
     TeamDecided,
     TeamFormed,
     TeamMessage,
+    TeamPassed,
     TeamRewarded,
     TeamSwitchAborted,
     TeamSwitched,
@@ -58,11 +59,12 @@ from conch_schemas import (
     TrainingStarted,
     WeightsSet,
     control_subject,
+    role_subject,
     subject_filter,
     type_filter,
 )
 
-AGENT, COMMANDS, RUN, PROGRAM = "agent", "cli", "run", "program"
+AGENT, COMMANDS, RUN, PROGRAM, ROLE = "agent", "cli", "run", "program", "role"
 """The users that are no consumer's; of PROGRAM, one for each agent that is named, `program-NAME`."""
 OF_PROGRAMS = (
     PolicySet,
@@ -105,6 +107,7 @@ OF_AGENTS = (
     TeamDecided,
     TeamFormed,
     TeamMessage,
+    TeamPassed,
     TeamRewarded,
     TeamSwitchAborted,
     TeamSwitched,
@@ -198,8 +201,8 @@ def users(
     outside: Sequence[str] = (),
 ) -> list[BusUser]:
     """One for a whole run, one for a run with the `builtin` consumers elsewhere, one for each consumer, one for the
-    command line, one for each program that acts as an agent, and one for each program `outside` that scores. `agents`:
-    their names, where facts may be of these alone."""
+    command line, one for workers of teams' roles, one for each program that acts as an agent, and one for each program
+    `outside` that scores. `agents`: their names, where facts may be of these alone."""
     named = tuple(agents) or ("*",)
     agent = _agent(named, ",".join(builtin))
     facts = [_facts(said, named) for said in consumers.values()]
@@ -207,7 +210,7 @@ def users(
     run = BusUser(RUN, "conch run", _once(agent.publish, *facts), _once(agent.subscribe, *answered))
     inside = [_consumer(name, said, named) for name, said in consumers.items()]
     acting = [_program(name) for name in named]
-    return [run, agent, *inside, _commands(named), *acting, *(_outside(name, named) for name in outside)]
+    return [run, agent, *inside, _commands(named), _role(named), *acting, *(_outside(name, named) for name in outside)]
 
 
 def _consumer(name: str, said: PublishedKinds, agents: Sequence[str]) -> BusUser:
@@ -245,10 +248,11 @@ def _agent(agents: Sequence[str], without: str) -> BusUser:
     # It owns the home: after a restored backup it resets all positions, and it trims what all consumers have read.
     kept = (key_subject(">"), "$JS.SNAPSHOT.>", *_calls((*_READ, *_LIST, *_KEEP)))
     asked = tuple(control_subject(agent, "*") for agent in agents)
+    roles = tuple(role_subject(agent, "*") for agent in agents)
     return BusUser(
         AGENT,
         f"conch agent run, conch run --without {without}",
-        _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), asked, kept, _OBJECTS),
+        _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), asked, roles, kept, _OBJECTS),
         asked,
     )
 
@@ -279,6 +283,12 @@ def _program(agent: str) -> BusUser:
         _once(_of(OF_PROGRAMS, (agent,)), own, _calls(_READ)),
         (control_subject(agent, "*"),),
     )
+
+
+def _role(agents: Sequence[str]) -> BusUser:
+    """A worker of a team's role: it publishes nothing but its answers."""
+    roles = tuple(role_subject(agent, "*") for agent in agents)
+    return BusUser(ROLE, "conch team role", tuple(_calls(_READ)), roles)
 
 
 def _of(kinds: Sequence[type[Event]], agents: Sequence[str]) -> list[str]:

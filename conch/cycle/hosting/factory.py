@@ -240,7 +240,9 @@ class AgentFactory:
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
             if (team := team_of(settings, settings.agent)) is not None:
-                mind = with_role_minds(mind, team, settings.seed, own, at.memory.team, self._role_minds)
+                mind = with_role_minds(
+                    mind, settings, team, own, at.memory.team, self._shared_events.bus, self._role_minds
+                )
             if mind.kind not in UNREAD_KINDS or prompt_limits(settings.mind).is_read:
                 mind = RecordedMind(mind, own)
             self._minds[settings.agent] = mind

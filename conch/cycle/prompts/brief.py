@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from conch.actions import Registry
 from conch.cycle.prompts.examples import TaskKind
-from conch.minds import Situation
+from conch.minds import RoleTurn, Situation
 from conch_schemas import FileCheck, Goal, TestsCheck
 
 TEXTS_AT_ONCE, TEXTS_ADDED = 8, 4
@@ -27,6 +27,10 @@ TEXT = 120
 """Most characters of such a text."""
 STATEMENT, MESSAGE = 240, 400
 """Most characters of a goal's statement and of a person's message."""
+ROLE_TEXT = 160
+"""Most characters of a role's prompt, and of a message to it."""
+MESSAGES_HEARD = 2
+"""Messages to a role that it is shown, the last ones."""
 FILES_AT_ONCE = 3
 """Files that a task lets the model choose from."""
 TURNS = 2
@@ -45,6 +49,16 @@ class BriefTask:
     def text(self) -> str:
         """The lines as the model reads them."""
         return "\n".join(self.lines)
+
+
+def turn_lines(turn: RoleTurn | None) -> tuple[str, ...]:
+    """What the role that has the turn is for, and the last messages to it, before the task; empty where the agent is no
+    team. At most 160 tokens or so."""
+    if turn is None:
+        return ()
+    heard = turn.messages[-MESSAGES_HEARD:]
+    said = (f"The {sender} says: {_flat(text, ROLE_TEXT)}" for sender, text in heard)
+    return (f"You are the {turn.role}: {_flat(turn.prompt, ROLE_TEXT)}", *said)
 
 
 def brief_system(agent: str, tools: Registry) -> str:

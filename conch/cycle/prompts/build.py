@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from conch.actions import Registry
 from conch.config import NO_SECRETS, Masker
 from conch.cycle.grounding.sensors import in_words
-from conch.cycle.prompts.brief import asked, brief_system, task_of
+from conch.cycle.prompts.brief import asked, brief_system, task_of, turn_lines
 from conch.cycle.prompts.budget import (
     DEFAULT_TOKENS,
     MESSAGE_TOKENS,
@@ -190,18 +190,19 @@ def _question(purpose: Purpose, situation: Situation) -> str:
 
 
 def _brief(purpose: Purpose, system: str, situation: Situation, limits: PromptLimits) -> WrittenPrompt:
-    """The examples as turns, then the task; of a budget too small for both, the first example is left out, then the
-    second, then the task's end."""
+    """The examples as turns, then the role with its messages and the task; of a budget too small for both, the first
+    example is left out, then the second, then the task's end."""
     task = task_of(situation)
     turns = EXAMPLES[task.kind]
+    said = "\n".join((*turn_lines(situation.turn), task.text))
     of_system = estimated_tokens(system) + MESSAGE_TOKENS
     room = limits.room - of_system
-    whole = question = asked(neutral(task.text))
+    whole = question = asked(neutral(said))
     of_question = estimated_tokens(question) + MESSAGE_TOKENS
     while turns and _of_turns(turns) + of_question > room:
         turns = turns[1:]
     if of_question > room:
-        question = asked(_within(neutral(task.text), room - estimated_tokens(asked("")) - MESSAGE_TOKENS))
+        question = asked(_within(neutral(said), room - estimated_tokens(asked("")) - MESSAGE_TOKENS))
         of_question = estimated_tokens(question) + MESSAGE_TOKENS
     messages = [message for turn in turns for message in _messages(turn)]
     known = len(EXAMPLES[task.kind])

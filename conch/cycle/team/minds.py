@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from conch.config import MindSettings, TeamSettings
+from conch.bus import Bus
+from conch.config import MindSettings, RoleSettings, Settings, TeamSettings
+from conch.cycle.team.workers import WorkerMind
 from conch.minds import Completion, Mind, MindFactory, MindWrapper, Prompt
 from conch.teams import TeamState
 
@@ -36,15 +38,31 @@ class RoleMinds(MindWrapper):
             await mind.close()
 
 
+def own_mind(role: RoleSettings, shared: MindSettings) -> MindSettings:
+    """The settings of a role's mind: its own, or the shared one's."""
+    return shared if role.mind is None else MindSettings.model_validate(role.mind.model_dump())
+
+
 def with_role_minds(
-    shared: Mind, team: TeamSettings, seed: int, directory: Path, state: TeamState | None, made: list[MindFactory]
+    shared: Mind,
+    settings: Settings,
+    team: TeamSettings,
+    directory: Path,
+    state: TeamState | None,
+    bus: Bus,
+    made: list[MindFactory],
 ) -> Mind:
-    """The shared mind, or with it those that roles have of their own. `state`: the team as of now, which says how much
-    of a role's script is used up. The factories are added to `made`; the caller closes them."""
+    """The shared mind, or with it those that roles have of their own, or workers on the bus. `settings`: of the agent
+    that is the team; `state`: the team as of now, which says how much of a role's script is used up. The factories are
+    added to `made`; the caller closes them."""
     own: dict[str, Mind] = {}
+    seed = settings.seed
     for name, role in team.roles.items():
-        if role.mind is not None:
-            factory = MindFactory(MindSettings.model_validate(role.mind.model_dump()))
+        if role.worker:
+            mind = own_mind(role, settings.mind)
+            own[name] = WorkerMind(bus, settings.agent, name, mind, team.turn_seconds)
+        elif role.mind is not None:
+            factory = MindFactory(own_mind(role, settings.mind))
             made.append(factory)
             did = None if state is None else state.by_role.get(name)
             own[name] = factory.make(seed=seed, memory=directory / name, decided=0 if did is None else did.turns)

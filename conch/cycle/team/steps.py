@@ -16,10 +16,13 @@ from conch.cycle.state.memory import AgentMemory
 from conch.cycle.team.context import TeamContext
 from conch.cycle.team.facts import TeamSwitchFacts
 from conch.cycle.team.logs import ControllerLogs
+from conch.cycle.team.workers import RoleSilentError
+from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds import RoleTurn
 from conch.teams import (
     PLANNER,
+    RoleState,
     RouterState,
     SwitchReply,
     TeamState,
@@ -42,6 +45,7 @@ from conch_schemas import (
     TeamFormed,
     TeamLimits,
     TeamMessage,
+    TeamPassed,
     TeamRewarded,
     TeamSwitchPrepared,
     TeamTurn,
@@ -132,7 +136,25 @@ class TeamSteps:
             reachable=reachable(state.router.topology, turn.role, state.roles),
             messages=tuple((message.sender, message.text) for message in state.inbox(turn.role)),
             tools=role.tools,
+            turns=state.by_role.get(turn.role, RoleState()).turns,
         )
+
+    async def pass_on(self, silent: RoleSilentError) -> None:
+        """Pass the turn of a silent role to the next one. Raises ModelError while all roles are silent."""
+        state = self.state
+        event = self._facts.outside(
+            TeamPassed,
+            f"{state.next_step}/{state.turn}/{state.passes}",
+            team=self._team.name,
+            role=state.turn,
+            step=state.next_step,
+            epoch=state.router.epoch,
+            why=str(silent),
+        )
+        log.warning("team.passed", team=self._team.name, role=state.turn, why=str(silent))
+        await self._facts.publish(event)
+        if self.state.passed.keys() >= {*state.roles}:
+            raise ModelError(f"no role of the team {self._team.name} answers: {silent}")
 
     def objection_to(self, action: Action) -> str | None:
         """Why the role that has the turn may not call this tool; None: it may."""

@@ -69,6 +69,12 @@ class ExampleMessage(msgspec.Struct, frozen=True, gc=False):
     content: str
 
 
+class ExampleTurn(msgspec.Struct, frozen=True, gc=False):
+    """The turn of a team's role."""
+
+    role: str
+
+
 class ExampleData(msgspec.Struct, frozen=True):
     """What of `ActionTaken` training goes by."""
 
@@ -84,6 +90,8 @@ class ExampleData(msgspec.Struct, frozen=True):
     episode: str | None = None
     terminal: bool = False
     decoding: ExampleDecoding | None = None
+    team: ExampleTurn | None = None
+    """None: the agent is no team."""
 
 
 class ExampleAct(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from conch_services.dashboard.story.page import ROUTES as STORY
 from conch_services.dashboard.stream.hub import LIVE
 from conch_services.dashboard.stream.increments import Increments
 from conch_services.dashboard.stream.live import LiveStream
+from conch_services.dashboard.teams.page import ROUTES as TEAMS
 from conch_services.dashboard.things.page import ROUTES as THINGS
 from conch_services.dashboard.whatif.page import ROUTES as WHATIF
 from conch_services.dashboard.world import DashboardContext
@@ -40,6 +41,7 @@ def make_app(world: DashboardContext) -> Starlette:
             *COMPONENT,
             *AGENTS,
             *ALARMS,
+            *TEAMS,
             *FILM,
             *COMPARE,
             *WHATIF,

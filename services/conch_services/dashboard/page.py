@@ -87,6 +87,12 @@ MENU = (
         "Every agent of the home: its reward, what it does, its goals, alarms, cost and policy. Found by name, sorted.",
     ),
     MenuEntry(
+        "/teams",
+        "Teams",
+        "Roles that work on one task: who talks to whom, the topology over time with its switches and rewards, tokens "
+        "and reward by role, and the conversation.",
+    ),
+    MenuEntry(
         "/compare",
         "Compare",
         "Two to six periods, policies, generations, weight sets or agents side by side: curves, differences with their "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, model_validator
 
 from conch.config.model.agent import SERVED, OneMindSettings
 from conch.config.model.section import SettingsSection
@@ -26,6 +26,8 @@ class RoleSettings(SettingsSection):
     """The tools that it may use, by name; none: all. It may always use tell."""
     mind: OneMindSettings | None = None
     """A mind of this role's own, openai, scripted or a package's; none: mind, which several roles share."""
+    worker: bool = False
+    """Whether its mind runs in a process of its own, conch team role, on any machine that reaches the bus."""
 
 
 def _default_roles() -> dict[RoleName, RoleSettings]:
@@ -69,6 +71,8 @@ class TeamSettings(SettingsSection):
     """The topology of the first step."""
     controller: TeamControllerSettings = TeamControllerSettings()
     """The controller, which chooses the topology after each step."""
+    turn_seconds: Annotated[float, Field(gt=0, le=86_400)] = 120.0
+    """Seconds that a worker has to answer a question of its role's turn; then the turn passes to the next role."""
     token_budget: Annotated[int, Field(ge=0)] = 10_000
     """Output tokens of a task that the controller sees the headroom of; 0: it sees none."""
     message_bytes: Annotated[int, Field(ge=1, le=65_536)] = 4096
@@ -90,6 +94,13 @@ class TeamSettings(SettingsSection):
             for name, role in roles.items()
         }
         return {**given, "roles": {name: role for name, role in {**known, **named}.items() if role is not None}}
+
+    @field_serializer("roles", mode="wrap")
+    def _with_left_out(
+        self, roles: dict[RoleName, RoleSettings], handler: SerializerFunctionWrapHandler
+    ) -> dict[str, object]:
+        """The roles, with null for each default role that is left out: validated again, it stays left out."""
+        return {**handler(roles), **{name: None for name in _default_roles() if name not in roles}}
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:

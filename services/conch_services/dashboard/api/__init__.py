@@ -21,6 +21,7 @@ from conch_services.dashboard.api import (
     memories,
     own_goals,
     reviews,
+    teams,
     training,
     weights,
 )
@@ -63,7 +64,21 @@ def openapi() -> JsonObject:
 
 def _routed() -> FastAPI:
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
-    parts = (exports, history, live, memories, actions, alarms, own_goals, approvals, chat, reviews, training, weights)
+    parts = (
+        exports,
+        history,
+        live,
+        memories,
+        actions,
+        alarms,
+        own_goals,
+        approvals,
+        chat,
+        reviews,
+        teams,
+        training,
+        weights,
+    )
     for part in parts:
         api.include_router(part.router, dependencies=[Depends(clear_query)])
     return api

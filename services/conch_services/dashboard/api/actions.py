@@ -121,14 +121,14 @@ class Rejected(_RequestBody):
 @router.post("/agents/{agent}/pause", response_model=State, responses=responses(404, 409))
 async def pause(world: TheWorld, agent: AgentPath) -> Response:
     """Let the agent wait before its next cycle. Twice is once."""
-    await _handed(world, agent, "pause", {})
+    await handed(world, agent, "pause", {})
     return document(State(state="paused"))
 
 
 @router.post("/agents/{agent}/resume", response_model=State, responses=responses(404, 409))
 async def resume(world: TheWorld, agent: AgentPath) -> Response:
     """Let a paused agent go on, or one that was set aside. Twice is once."""
-    await _handed(world, agent, "resume", {})
+    await handed(world, agent, "resume", {})
     return document(State(state="running"))
 
 
@@ -142,7 +142,7 @@ async def tell(world: TheWorld, agent: AgentPath, message: MessageRequest) -> Re
         made.append(told_by_person(world.home, agent, MessageReceived, key, text=words))
         return made[0]
 
-    reply = await _handed(world, agent, "say", {"text": words, "sender": "user", "id": key}, otherwise)
+    reply = await handed(world, agent, "say", {"text": words, "sender": "user", "id": key}, otherwise)
     identity = str(reply.get("id") or made[0].id)
     return document(MessageTold(id=identity, running=bool(reply), answer=None))
 
@@ -163,7 +163,7 @@ async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
             raise HTTPException(404, "There is no active goal of this id to be a part of: /api/v1/goals shows them.")
         return told_by_person(world.home, agent, GoalSet, goal.id, goal=goal, by="user")
 
-    await _handed(world, agent, "goal", {"add": goal.model_dump(mode="json")}, otherwise)
+    await handed(world, agent, "goal", {"add": goal.model_dump(mode="json")}, otherwise)
     return document(GoalDone(goal=goal.id))
 
 
@@ -193,11 +193,11 @@ async def drop_goal(world: TheWorld, agent: AgentPath, dropped: DroppedGoal) -> 
             raise HTTPException(404, "There is no active goal of this id: /api/v1/goals shows them.")
         return told_by_person(world.home, agent, GoalDropped, goal, goal=goal)
 
-    await _handed(world, agent, "goal", {"drop": goal}, otherwise)
+    await handed(world, agent, "goal", {"drop": goal}, otherwise)
     return document(GoalDone(goal=goal))
 
 
-async def _handed(
+async def handed(
     world: DashboardContext,
     agent: str,
     verb: str,

@@ -40,6 +40,14 @@ TERMS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("Held-out states", "Recorded situations that no training has seen."),
         ("Generation", "The count of adapters that have been promoted, one after another."),
     ),
+    "/teams": (
+        (
+            "Topology",
+            "Who may send to whom: star, all through the planner; chain, one after the other; flat, any to any.",
+        ),
+        ("Epoch", "The time under one topology; a switch begins the next one once every message is delivered."),
+        ("What a step earned", "Progress of the task in that step, less its tokens: from this the controller learns."),
+    ),
     "/bus": (
         ("Stream", "The log of all facts; every process reads it at its own pace."),
         ("Lag", "Facts that a consumer has still to read."),

@@ -39,6 +39,14 @@ from conch_schemas import (
     NoveltyMeasured,
     RewardAssigned,
     TaskProgressed,
+    TeamDecided,
+    TeamFormed,
+    TeamMessage,
+    TeamPassed,
+    TeamRewarded,
+    TeamSwitchAborted,
+    TeamSwitched,
+    TeamSwitchPrepared,
     ThoughtFormed,
     TrainingFailed,
     TrainingFinished,
@@ -226,6 +234,11 @@ def _moved(event: AdapterPromoted | AdapterRefused | AdapterRolledBack | Adapter
     return {"adapter": event.adapter, "why": _short(event.why)}
 
 
+def _team(event: Event) -> JsonObject:
+    """Nothing: the server draws all of it."""
+    return {}
+
+
 _TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     ThoughtFormed: _thought,
     ActionTaken: _taken,
@@ -258,6 +271,14 @@ _TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     AdapterPromoted: _moved,
     AdapterRolledBack: _moved,
     AdapterProbed: _moved,
+    TeamFormed: _team,
+    TeamMessage: _team,
+    TeamPassed: _team,
+    TeamDecided: _team,
+    TeamRewarded: _team,
+    TeamSwitchPrepared: _team,
+    TeamSwitched: _team,
+    TeamSwitchAborted: _team,
 }
 
 SHOWN: Final = tuple(_TOLD)

@@ -180,7 +180,7 @@ class CycleFilter:
 
 
 MOST_RANKED: Final = 5_000
-"""Experiences of which a body is read to put them in order: 0.2 s."""
+"""Experiences of which a body is read to put them in order: 90 ms of processor time, with small facts."""
 
 
 class CycleOrder(NamedTuple):

@@ -14,7 +14,7 @@ from conch_services.dashboard.story.strip import adds
 SHOWN: Final = 5
 """Acts that are named, those that earned most."""
 NEAR: Final = 10_000
-"""Cycles before and behind that are looked through: 10 ms."""
+"""Cycles before and behind that are looked through: 6 ms of processor time."""
 LEAST: Final = 0.0005
 """The least that another act earned more: what is written differs."""
 PARTS: Final = 2

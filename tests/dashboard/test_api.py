@@ -280,7 +280,7 @@ async def test_a_dead_letter_is_retried_and_dropped(dashboard: Dashboard) -> Non
 
     listed = (await told(dashboard, "/dlq"))["letters"]
     away = await done(dashboard, f"/dlq/{letter.id}/retry", None, 503)
-    async with dashboard.bus.serve(control_of("rule-joy", "anybody"), respond):
+    async with dashboard.bus.serve(control_of("rule-joy", "*"), respond):
         failed = await done(dashboard, f"/dlq/{letter.id}/retry", None, 409)
         still = [one.id async for one in open_dead_letters(dashboard.bus)]
         settled = await done(dashboard, f"/dlq/{letter.id}/retry")

@@ -160,9 +160,17 @@ class _Fitting:
         places = range(len(section.entries))
         self._order = list(reversed(places) if section.newest_first else places)
         self._shown: dict[int, str] = {}
+        self._room = -1
+        self.text = ""
+        """What the entries chosen give."""
+        self.tokens = 0
+        """Tokens of `text`."""
 
     def fit(self, room: int) -> int:
         """Choose the entries for `room` tokens anew; returns the tokens used."""
+        if room == self._room:
+            return self.tokens
+        self._room = room
         section = self.section
         self._shown = {}
         used = estimated_tokens(section.title) + 1
@@ -174,6 +182,8 @@ class _Fitting:
                 break
             self._shown[place] = text
             used += estimated_tokens(text) + 1
+        self.text = self._text()
+        self.tokens = estimated_tokens(self.text) + 1 if self.text else 0
         return self.tokens
 
     def _exceeds(self, room: int) -> bool:
@@ -190,13 +200,7 @@ class _Fitting:
         entries = self.section.entries
         return len(self._shown) == len(entries) and all(entries[at].whole == text for at, text in self._shown.items())
 
-    @property
-    def tokens(self) -> int:
-        text = self.text
-        return estimated_tokens(text) + 1 if text else 0
-
-    @property
-    def text(self) -> str:
+    def _text(self) -> str:
         if not self._shown:
             return ""
         shown = [self._shown[place] for place in sorted(self._shown)]

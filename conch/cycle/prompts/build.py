@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from conch.actions import Registry
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 SHOWN_FILES = 60
 CHECK_TEXT = 1000
 """Most characters of a check's description."""
+CHECKS_KEPT = 256
+"""Checks that are kept in words: of the goals of some agents."""
 RAISES = 3
 """Events that raise a need, of each need."""
 BRIEF_REPLY = 512
@@ -239,7 +242,8 @@ def _sections(purpose: Purpose, situation: Situation, budget: int) -> Iterator[P
     message = (SectionEntry(body=situation.message),) if situation.message is not None else ()
     yield conversation_section(situation)
     yield PromptSection("message", "A person says (answer with the tool reply):", message, priority=1, share=0.3)
-    yield PromptSection("goals", "Goals:", tuple(_goals(situation)), priority=4, share=0.25)
+    goals = MadeEntries(situation.goals, lambda _, goal: _goal(situation, goal))
+    yield PromptSection("goals", "Goals:", goals, priority=4, share=0.25)
     title = "Later messages that wait for an answer:"
     yield PromptSection("messages", title, listed(situation.waiting), priority=8, share=0.05)
     senses = listed(map(in_words, situation.senses))
@@ -281,18 +285,18 @@ def _raised(events: tuple[str, ...]) -> str:
     return f"; raised by {', '.join(event.replace('_', ' ') for event in events[:RAISES])}" if events else ""
 
 
-def _goals(situation: Situation) -> Iterator[SectionEntry]:
-    for goal in situation.goals:
-        found = situation.measures.get(goal.id)
-        stands = "not checked yet" if found is None else f"best so far {found[0]:.2f} of 1, now {found[1]:.2f}"
-        until = () if goal.deadline is None else (f"until {goal.deadline:%Y-%m-%d %H:%M}",)
-        own = (OWN,) if goal.id in situation.proposed else ()
-        lines = (goal.statement, f"its check: {_check(goal)}", stands, *until, *own)
-        yield SectionEntry("\n".join(f"- {' '.join(line.split())}" for line in lines))
+def _goal(situation: Situation, goal: Goal) -> SectionEntry:
+    found = situation.measures.get(goal.id)
+    stands = "not checked yet" if found is None else f"best so far {found[0]:.2f} of 1, now {found[1]:.2f}"
+    until = () if goal.deadline is None else (f"until {goal.deadline:%Y-%m-%d %H:%M}",)
+    own = (OWN,) if goal.id in situation.proposed else ()
+    lines = (goal.statement, f"its check: {_check(goal.check)}", stands, *until, *own)
+    return SectionEntry("\n".join(f"- {' '.join(line.split())}" for line in lines))
 
 
-def _check(goal: Goal) -> str:
-    check = goal.check
+@lru_cache(maxsize=CHECKS_KEPT)
+def _check(check: Check) -> str:
+    """A check in words: a check of many texts takes longer than the rest of a prompt."""
     if isinstance(check, FileCheck):
         if check.equals is not None:
             said = (

@@ -31,6 +31,7 @@ from conch_schemas import (
     subject_filter,
 )
 from conch_services.store.away import through_outages
+from conch_services.store.gathering import CROWDED, LINGER_SECONDS, GatheredFacts
 from conch_services.store.outbox import Outbox
 from conch_services.store.partitions import WorkerPartitions
 from conch_services.store.pruning import PruningSchedule
@@ -43,11 +44,6 @@ Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
 
 BATCH = 2000
 """Facts to a transaction, at most."""
-CROWDED = 40
-"""Facts in a transaction that say that many agents act: some three cycles came while the one before was written."""
-LINGER_SECONDS = 0.025
-"""Time that facts are gathered for the next transaction, then. A transaction writes each page that it changes, twice,
-and an fsync, whether one row of the page is new or fifty."""
 SETTLE_SECONDS = 1.0
 """Seconds between two cleanups of the outbox, and between two reports of the position; after a crash at most this much
 is published again, under the same ids."""
@@ -177,6 +173,7 @@ class StoreService:
 
     async def _take(self, subscription: StreamSubscription, stop: asyncio.Event) -> None:
         getting: asyncio.Task[Sequence[ReceivedEvent]] | None = None
+        gathered = GatheredFacts()  # those that are left at the end come again: the position does not pass them
         async with OwnedTasks() as tasks:
             stopped = tasks.start(stop.wait(), name="conch.store.stop")
             while not stop.is_set():
@@ -184,17 +181,22 @@ class StoreService:
                 waiting: set[asyncio.Future[Any]] = {getting, stopped}
                 if self._outbox.publishing is not None:
                     waiting.add(self._outbox.publishing)
-                await asyncio.wait(waiting, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
+                patience = min(self._patience(), gathered.patience())
+                done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 if self._outbox.publishing is not None and self._outbox.publishing.done():
                     await self._outbox.publish_next(())
                 if getting.done():
-                    deliveries, getting = getting.result(), None
+                    gathered.put(getting.result())
+                    getting = None
+                if gathered.are_due:
+                    deliveries = gathered.taken()
                     await self._outbox.publish_next(await self._join(deliveries, self._applied), deliveries[-1].seq)
                     if len(deliveries) > CROWDED:
                         await asyncio.wait({stopped}, timeout=LINGER_SECONDS)
                 elif self._outbox.publishing is None:
                     await self._expire()
-                    await self._outbox.settle()
+                    if not done:  # else the next transaction tells what was published
+                        await self._outbox.settle()
                 if self._pruning.is_due(idle=getting is not None):
                     await self._thread.run(self._pruning.step, self._store)
                 if time.monotonic() - self._told_at > SETTLE_SECONDS:

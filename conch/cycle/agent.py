@@ -61,6 +61,7 @@ from conch.log import get_logger
 from conch.memory import REMEMBERED_KINDS
 from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.snapshots import GoalThen
+from conch.tasks import OwnedTasks
 from conch.text import cut
 from conch.tools import CheckResult, Ruling, ToolContext, ToolPolicy, Workspace, implied_act
 from conch_schemas import (
@@ -152,6 +153,8 @@ class Agent:
         self._mind = WatchedMind(BudgetedMind(adapted, self._budget), agent_context.asks)
         self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour, self._mind_is_heard, self._budget)
         self._proofs = itertools.count()
+        self._being_stored: ThoughtGrounded | None = None
+        """The thought's check, while it is stored beside the decision."""
         self._baseline = GoalBaseline(settings.effects.goal_rise)
         self._observer = Observer(agent_context)
         self.people_inbox: Inbox = Inbox(self._facts, recovered)
@@ -377,8 +380,7 @@ class Agent:
         self._at.memory = self._budget.counted(self.memory)
         await self._measure_goals()
         await self._think(number)
-        await self._ground(number)
-        await self._decide(number)
+        await self._decide(number, self._grounded(number))
         await self._reflect(number)
 
     async def _settle_goals(self) -> None:
@@ -453,7 +455,8 @@ class Agent:
         if self._agent_context.count is not None:
             self._agent_context.count.begun(number)
 
-    async def _ground(self, number: int) -> None:
+    def _grounded(self, number: int) -> ThoughtGrounded:
+        """The event of the open cycle's thought, checked."""
         assert self.memory.thought is not None
         found = ground(
             self.memory.thought.thought.text,
@@ -463,17 +466,15 @@ class Agent:
             goals=[active.goal for active in self.memory.goals.values()],
             senses=self._observer.senses(self.memory),
         )
-        await self._facts.publish(
-            self._facts.of_cycle(ThoughtGrounded, number, claims=found.claims, memory=found.memory, ms=found.ms)
-        )
+        return self._facts.of_cycle(ThoughtGrounded, number, claims=found.claims, memory=found.memory, ms=found.ms)
 
-    async def _decide(self, number: int) -> None:
+    async def _decide(self, number: int, grounded: ThoughtGrounded | None) -> None:
         """Ask the mind what to do; if that can be done at once, store the intent and act. What needs a person's
-        approval waits for it."""
-        decision: DecisionResult
-        decision, observation = await self._asked(
-            number, lambda mind, system, situation, limits: decide(mind, system, situation, self._registry, limits)
-        )
+        approval waits for it. `grounded`: the thought's check, which is stored meanwhile; None: it is stored."""
+        async with self._storing(grounded):
+            decision, observation = await self._asked(
+                number, lambda mind, system, situation, limits: decide(mind, system, situation, self._registry, limits)
+            )
         if self._shadow is not None:
             self._shadow.decided(decision)
         reply, message, needs = self._reply(decision), observation.message, dict(observation.situation.needs)
@@ -488,6 +489,25 @@ class Agent:
             await self._decide_asked(number, message, needs)
             return
         await self._carry_out(number, reply, guard or ruling.why or None, message, needs)
+
+    @asynccontextmanager
+    async def _storing(self, grounded: ThoughtGrounded | None) -> AsyncIterator[None]:
+        """Store the thought's check while the body runs, which decides with it. Left, it is stored, also where the body
+        failed; cancelled, it may be, as with `publish`."""
+        if grounded is None:
+            yield
+            return
+        async with OwnedTasks() as tasks:
+            storing = tasks.start(self._facts.publish(grounded), name="conch.agent.grounded")
+            self._being_stored = grounded
+            try:
+                yield
+            except Exception:
+                await storing
+                raise
+            finally:
+                self._being_stored = None
+            await storing
 
     async def _keep(self, prompt: Prompt, message: tuple[str, str] | None) -> None:
         """Keep the decision's prompt with the workspace as it is, for forks, where that is done."""
@@ -695,9 +715,7 @@ class Agent:
         else:
             await self._take_adapter(number)
             await self._measure_goals()
-            if memory.grounded is None:
-                await self._ground(number)
-            await self._decide(number)
+            await self._decide(number, self._grounded(number) if memory.grounded is None else None)
         await self._reflect(number)
 
     @asynccontextmanager
@@ -745,7 +763,8 @@ class Agent:
 
     def _observed(self, number: int) -> Observation:
         """The present observation, with the memories that fit it where the mind reads them."""
-        found = self._observer.observation(self.memory, number)
+        memory = self.memory if self._being_stored is None else remember(self.memory, self._being_stored)
+        found = self._observer.observation(memory, number)
         if self.team is not None:
             found = replace(found, situation=replace(found.situation, turn=self.team.shown()))
         if self._long_memory is None or not self._limits.is_read or self._limits.is_brief:

@@ -32,7 +32,7 @@ from conch.cycle.prompts.recalled import memories_section
 from conch.minds import Prompt, PromptPart, Purpose, RoleTurn, Situation
 from conch.text import BYTES_PER_TOKEN, estimated_tokens
 from conch.values import Values
-from conch_schemas import CommandCheck, FileCheck, Goal, PromptMessage
+from conch_schemas import Check, CommandCheck, FileCheck, Goal, PromptMessage
 
 if TYPE_CHECKING:
     from conch.engine import TokenCounter

@@ -557,6 +557,8 @@ def _checked(active: ActiveGoal, check: GoalCheck, act: ActionTaken) -> ActiveGo
     if check.outcome in ("partial", "achieved"):
         best = max(best, check.measure)
     failed = active.tried or (check.outcome != "achieved" and _tried(active, check, act))
+    if (best, check.measure, failed) == (active.best, active.measure, active.tried):
+        return active
     return active.model_copy(update={"best": best, "measure": check.measure, "tried": failed})
 
 
@@ -599,5 +601,6 @@ def _with_short_result(act: RecentAct) -> RecentAct:
 
 
 def _short(action: Action) -> Action:
-    kept = list(action.args.items())[: None if action.valid else RECENT_ARGS]
-    return with_short_arguments(action.model_copy(update={"args": dict(kept)}), RECENT_OUTPUT)
+    if not action.valid and len(action.args) > RECENT_ARGS:
+        action = action.model_copy(update={"args": dict(list(action.args.items())[:RECENT_ARGS])})
+    return with_short_arguments(action, RECENT_OUTPUT)

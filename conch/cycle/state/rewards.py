@@ -77,12 +77,11 @@ def shortened(value: JsonValue, most: int) -> JsonValue:
 
 def with_short_arguments(action: Action, most: int) -> Action:
     """The action with arguments of at most about `most` characters each; a valid call stays one."""
-    return action.model_copy(
-        update={
-            "args": {name: shortened(value, most) for name, value in action.args.items()},
-            "text": action.text if action.text is None else str(shortened(action.text, most)),
-        }
-    )
+    text = action.text if action.text is None else str(shortened(action.text, most))
+    args = {name: shortened(value, most) for name, value in action.args.items()}
+    if text == action.text and args == action.args:
+        return action
+    return action.model_copy(update={"args": args, "text": text})
 
 
 def _fitting(values: Iterable[JsonValue], most: int) -> Iterator[JsonValue]:

@@ -31,11 +31,13 @@ REFUSED = 3
 """Rounds in a row whose adapter was refused: nothing better is made of the data."""
 STALE_DAYS = 7.0
 """Without a promotion or a rollback, of an agent that acts and is trained."""
+PASSED = 3
+"""Turns of a role in a quarter of an hour that passed, as its worker was silent."""
 STARVING = 0.2
 """Satisfaction of a need: the same need was the most urgent one for long."""
 
-AGENT, COMPONENT, CONSUMER, NEED, TRIGGER = (
-    f"{{{{ $labels.{name} }}}}" for name in ("agent", "component", "consumer", "need", "trigger")
+AGENT, COMPONENT, CONSUMER, NEED, ROLE, TRIGGER = (
+    f"{{{{ $labels.{name} }}}}" for name in ("agent", "component", "consumer", "need", "role", "trigger")
 )
 VALUE, NUMBER, SHARE = '{{ printf "%.2f" $value }}', '{{ printf "%.0f" $value }}', "{{ $value | humanizePercentage }}"
 """In a summary: what Prometheus puts there."""
@@ -86,6 +88,7 @@ def alert_rules(settings: Settings, parts: Sequence[Part], needs: Mapping[str, N
     yield from _needs(needs)
     yield from _watched(settings)
     yield from _trained()
+    yield _silent_role()
     yield from _consumers()
 
 
@@ -214,6 +217,17 @@ def _trained() -> Iterator[AlertRule]:
         "info",
         f"{AGENT} acts under the same adapter for {{{{ $value | humanizeDuration }}}}: conch train list shows how the "
         "rounds since then ended, conch train run begins one",
+    )
+
+
+def _silent_role() -> AlertRule:
+    return _alert(
+        "ConchTeamRoleSilent",
+        f"increase(conch_team_passed_turns_total[15m]) >= {PASSED}",
+        "0s",
+        "warning",
+        f"The role {ROLE} of the team {AGENT} lost {NUMBER} turns, as its worker did not answer: see that "
+        f"conch team role {AGENT} {ROLE} runs and reaches the bus; a slow mind needs a longer team.NAME.turn_seconds",
     )
 
 

@@ -125,6 +125,11 @@ AN_AGENT: Final = Board(
             (increase("conch_team_turns_total", AGENT, "agent", "role", "topology"), "{{agent}} {{role}} {{topology}}"),
         ),
         graph(
+            "Passed turns of a team",
+            "Turns whose role was silent, in the time that is shown: its worker does not run, or does not answer.",
+            (increase("conch_team_passed_turns_total", AGENT, "agent", "role"), "{{agent}} {{role}}"),
+        ),
+        graph(
             "Reward of a team",
             "Totals above and below 0 by role, in the time that is shown.",
             (increase("conch_team_reward_gained_total", AGENT, "agent", "role"), "{{agent}} {{role}} gained"),

@@ -20,6 +20,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     TeamMessage,
+    TeamPassed,
     TeamSwitched,
     ThoughtFormed,
     ThoughtGrounded,
@@ -477,7 +478,7 @@ def test_the_age_of_a_policy_begins_where_another_one_acts(board: Board) -> None
 
 
 def test_the_acts_of_a_team_are_counted_by_role_and_topology(board: Board) -> None:
-    """Turns, tokens and totals of its roles, their messages, and its switches; an agent alone has no such series."""
+    """Turns, tokens, totals, passed turns and messages of its roles, and its switches; an agent alone has no such series."""
     turn = {"team": "echo", "role": "coder", "step": 0, "epoch": 0, "topology": "flat"}
     told = {"team": "echo", "sender": "coder", "to": ("critic",), "step": 0, "epoch": 0, "text": "done"}
     labels = {"agent": "echo", "role": "coder", "topology": "flat"}
@@ -486,6 +487,7 @@ def test_the_acts_of_a_team_are_counted_by_role_and_topology(board: Board) -> No
         make_act(),
         make_act(team=turn, usage={"input_tokens": 9, "output_tokens": 7}),
         make_experience(team=turn),
+        make(TeamPassed, team="echo", role="critic", step=1, epoch=0, why="no worker answered"),
         make(TeamMessage, **told),
         make(TeamSwitched, team="echo", epoch=1, topology="star"),
     )
@@ -493,5 +495,6 @@ def test_the_acts_of_a_team_are_counted_by_role_and_topology(board: Board) -> No
     assert board.value("conch_team_turns_total", **labels) == 1
     assert board.value("conch_team_tokens_total", **labels) == 7
     assert board.value("conch_team_reward_gained_total", **labels) > 0
+    assert board.value("conch_team_passed_turns_total", agent="echo", role="critic") == 1
     assert board.value("conch_team_messages_total", agent="echo", role="coder") == 1
     assert board.value("conch_team_switches_total", agent="echo", outcome="committed") == 1

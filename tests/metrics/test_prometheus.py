@@ -20,7 +20,7 @@ from conch.cli.common import open_bus
 from conch.config import Settings
 from conch.consumer.group.lag import report_position
 from conch.home import Home
-from conch_schemas import ActionTaken, TeamMessage, TeamSwitched
+from conch_schemas import ActionTaken, TeamMessage, TeamPassed, TeamSwitched
 from tests.metrics.conftest import make, make_act, make_experience
 from tests.metrics.prometheus import Prometheus, mind
 from tests.run.conftest import House, Live
@@ -90,6 +90,7 @@ PROMISED = {
     "conch_training_loss": {"agent"},
     "conch_training_last_move_timestamp_seconds": {"agent"},
     "conch_policy_changed_timestamp_seconds": {"agent"},
+    "conch_team_passed_turns_total": {"agent", "role"},
     "conch_build_info": {"version"},
 }
 """Names and labels that others build on."""
@@ -145,13 +146,14 @@ async def _train(home: Path) -> None:
 
 
 async def _team_up(home: Path) -> None:
-    """A step of a team that gained and one that lost, a message, a switch."""
+    """A step of a team that gained and one that lost, a passed turn, a message, a switch."""
     turn = {"team": "crew", "role": "coder", "step": 0, "epoch": 0, "topology": "flat"}
     told = {"team": "crew", "sender": "coder", "to": ("critic",), "step": 0, "epoch": 0, "text": "done"}
     events = (
         make_act(agent="crew", team=turn, usage={"input_tokens": 9, "output_tokens": 7}),
         make_experience(agent="crew", team=turn),
         make_experience(agent="crew", cycle=1, team=turn, total=-0.1),
+        make(TeamPassed, agent="crew", team="crew", role="coder", step=2, epoch=0, why="no worker answered"),
         make(TeamMessage, agent="crew", **told),
         make(TeamSwitched, agent="crew", team="crew", epoch=1, topology="star"),
     )

@@ -34,6 +34,7 @@ HEALTHY = {
     'conch_need_satisfaction_ratio{agent="echo",need="curiosity"}': f"0.3+0x{MINUTES}",
     'conch_reward_variance_share_ratio{agent="echo",component="joy"}': f"0.7+0x{MINUTES}",
     'conch_consumer_pending_messages{consumer="store"}': f"900+0x{MINUTES}",
+    'conch_team_passed_turns_total{agent="echo",role="coder"}': f"1+0x{MINUTES}",
     'conch_dead_letters_total{consumer="store"}': f"3+0x{MINUTES}",
     'conch_training_rounds_total{agent="echo",outcome="failed"}': f"1+0x{MINUTES}",
     'conch_training_refusals{agent="echo"}': f"2+0x{MINUTES}",
@@ -169,6 +170,12 @@ WRONGS = [
         {'conch_training_last_move_timestamp_seconds{agent="echo"}': f"-691200+0x{MINUTES}"},
         {"agent": "echo", "severity": "info"},
         "echo acts under the same adapter for 8d 7h 55m 0s",
+    ),
+    Wrong(
+        "ConchTeamRoleSilent",
+        {'conch_team_passed_turns_total{agent="echo",role="coder"}': f"1+0x{MINUTES - 12} 3+1x12"},
+        {"role": "coder", **ECHO},
+        "The role coder of the team echo lost 8 turns, as its worker did not answer",
     ),
     Wrong(
         "ConchConsumerLag",

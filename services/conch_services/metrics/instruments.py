@@ -130,6 +130,8 @@ class Instruments:
         self.team_gained = counter("conch_team_reward_gained_total", gained_by_role, *roles)
         lost_by_role = "Sum of the totals of a team's acts below 0, as first recorded, as an amount."
         self.team_lost = counter("conch_team_reward_lost_total", lost_by_role, *roles)
+        passed = "Turns that passed to the next role, as the worker of this one was silent."
+        self.team_passed = counter("conch_team_passed_turns_total", passed, "agent", "role")
         self.team_messages = counter("conch_team_messages_total", "Messages between roles.", "agent", "role")
         switches = "Switches of a team's topology, committed or aborted."
         self.team_switches = counter("conch_team_switches_total", switches, "agent", "outcome")

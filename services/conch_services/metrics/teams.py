@@ -1,4 +1,4 @@
-"""The metrics of teams: turns, tokens and totals by role and topology, messages by role, switches."""
+"""The metrics of teams: turns, tokens and totals by role and topology, passed turns and messages by role, switches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from conch_schemas import (
     Event,
     ExperienceRecorded,
     TeamMessage,
+    TeamPassed,
     TeamSwitchAborted,
     TeamSwitched,
     TeamTurn,
@@ -40,6 +41,8 @@ class TeamFigures:
                 to(*self._labels(event.agent, event.team)).inc(abs(event.total))
             case TeamMessage():
                 self._to.team_messages(self._label(event.agent), self._roles(event.sender)).inc()
+            case TeamPassed():
+                self._to.team_passed(self._label(event.agent), self._roles(event.role)).inc()
             case TeamSwitched():
                 self._to.team_switches(self._label(event.agent), "committed").inc()
             case TeamSwitchAborted():

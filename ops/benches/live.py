@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,11 +126,12 @@ def live(
     interval: float = 0.0,
     prepare: Callable[[Path], None] = lambda home: None,
     processes: int = 1,
+    more: Sequence[str] = (),
 ) -> Iterator[LiveRun]:
     """A run in a fresh home without goals, whose checks would be measured too; ended and deleted with its context.
 
     `mind`: `no-op`, the scripted mind with a tool that does nothing, or `reflex`. `interval`: seconds between the
-    cycles of an agent. `processes`: over which the agents are spread.
+    cycles of an agent. `processes`: over which the agents are spread. `more`: further options of the run.
     """
     with fresh_home() as directory:
         home = Path(directory, "home")
@@ -138,7 +139,7 @@ def live(
         (home / "conch.yaml").write_text("agent: echo\n")
         fill(home / "workspace")
         prepare(home)
-        command = [str(CONCH), "run", "--home", str(home), "--json", "--interval", str(interval)]
+        command = [str(CONCH), "run", "--home", str(home), "--json", "--interval", str(interval), *more]
         if mind == "no-op":
             script = Path(directory, "no-op.txt")
             script.write_text(NO_OP * LINES)

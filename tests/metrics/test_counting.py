@@ -478,7 +478,7 @@ def test_the_age_of_a_policy_begins_where_another_one_acts(board: Board) -> None
 
 
 def test_the_acts_of_a_team_are_counted_by_role_and_topology(board: Board) -> None:
-    """Turns, tokens, totals, passed turns and messages of its roles, and its switches; an agent alone has no such series."""
+    """Turns, tokens, totals, passed turns, messages of its roles, and switches; an agent alone has no such series."""
     turn = {"team": "echo", "role": "coder", "step": 0, "epoch": 0, "topology": "flat"}
     told = {"team": "echo", "sender": "coder", "to": ("critic",), "step": 0, "epoch": 0, "text": "done"}
     labels = {"agent": "echo", "role": "coder", "topology": "flat"}

@@ -1,8 +1,8 @@
-"""Teams: the cost of a decision, a switch, a message and a step, what kills leave behind, whether the controller pays.
+"""Teams: the cost of a decision, a switch, a message, a step, of a hundred teams in one run; kills; does it pay?
 
-Everything is in this process, on a bus in memory: no model, no disk, no server. A kill is the death of the process at a
-publish around a switch: before the event is stored, or stored and not acknowledged. The tasks are simulated
-(`conch.teams.simulate`): they compare controllers and say nothing of real teams.
+The hundred teams are a real run of `conch`. All else is in this process, on a bus in memory: no model, no disk, no
+server. A kill is the death of the process at a publish around a switch: before the event is stored, or stored and not
+acknowledged. The tasks are simulated (`conch.teams.simulate`): they compare controllers and say nothing of real teams.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from conch.teams import (
 from conch.teams.simulate import CONTROLLERS, best_fixed, compared, gain, intervals
 from team import kills
 from team.crew import Crew
+from team.crowd import crowd
 
 IN_FLIGHT = 150
 """Messages that wait to be delivered when a switch begins, for three roles."""
@@ -191,6 +192,8 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=30_000)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--teams", type=int, default=100, help="teams in one run")
+    parser.add_argument("--each", type=int, default=10, help="steps of each of them, on average")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--episodes", type=int, default=600)
@@ -198,12 +201,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for the figures")
     chosen = options(
         parser,
-        decisions=300, switches=10, messages=1000, steps=10, times=1, kills=3, seeds=2, episodes=12, counted=6,
+        decisions=300, switches=10, messages=1000, steps=10, times=1, teams=2, each=3, kills=3, seeds=2, episodes=12,
+        counted=6,
     )  # fmt: skip
     costs = decisions(chosen.decisions)
     costs |= asyncio.run(switches(chosen.switches))
     costs |= messages(chosen.messages)
     costs |= asyncio.run(steps(chosen.steps, chosen.times))
+    costs |= crowd(chosen.teams, chosen.each)
     dead = kills.run(chosen.kills)
     for name, value in costs.items():
         print(f"{name}: {value:,.4g}")

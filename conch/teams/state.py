@@ -254,6 +254,8 @@ def _acted(state: TeamState, act: ActionTaken) -> TeamState:
     after, _ = router.taken(state.router, role, state.limits)
     did = state.by_role.get(role, RoleState())
     did = evolve(did, turns=did.turns + 1, tokens=did.tokens + act.usage.output_tokens)
+    if state.decided_step + 1 < state.next_step:  # no decision ended the step before: it was the last one of a task
+        state = _with_window(state)
     return evolve(
         state,
         router=after,
@@ -313,14 +315,17 @@ def _decided(state: TeamState, event: TeamDecided) -> TeamState:
         error=event.refused,
     )
     return evolve(
-        state,
+        _with_window(state),
         controller=with_decision(state.controller, event.id, event.x, carried_out),
         decision=event.id,
         decided_step=event.step,
         last_decision=record,
-        window=(*state.window, state.sending)[-WINDOW:],
-        sending=(),
     )
+
+
+def _with_window(state: TeamState) -> TeamState:
+    """The state with the senders of the step in progress among the finished ones."""
+    return evolve(state, window=(*state.window, state.sending)[-WINDOW:], sending=())
 
 
 def _ended(record: DecisionRecord | None, **end: object) -> DecisionRecord | None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conch.bus import MemoryBus, memory_key
 from conch.config import TeamSettings
+from conch.cycle.state.recover import RecoveryStart, recover
 from conch.cycle.team.context import TeamContext
-from conch.errors import FencedError
+from conch.errors import ContractError, FencedError
 from conch.minds import Situation
 from conch.tools import tell
 from conch_schemas import (
@@ -158,6 +160,26 @@ async def test_a_process_that_dies_at_any_event_of_a_team_loses_and_doubles_noth
     assert [row["step"] for row in _rows(team.team.directory / "controller_decisions.jsonl")] == list(range(8))
 
 
+async def test_a_state_that_cannot_be_read_is_told_and_nothing_is_lost(team: Life) -> None:
+    """One sentence; stream and snapshot stay as they are, and with the snapshot mended the next step follows."""
+    await team.run(3)
+    async with MemoryBus(team.journal) as bus:
+        await team.save(bus)
+        kept = await bus.get(memory_key("echo"))
+        assert kept is not None
+        revision = await bus.put(memory_key("echo"), kept.value[:100], revision=kept.revision)
+        before = team.facts()
+        with pytest.raises(ContractError, match="memory of agent echo on the bus cannot be read by this version"):
+            await recover(bus, "echo", RecoveryStart(team.agentuid))
+        assert team.facts() == before
+        await bus.put(memory_key("echo"), kept.value, revision=revision)
+    agent = await team.run(5)
+
+    assert [one.step for one in team.facts(TeamDecided)] == list(range(5))
+    assert agent.memory.team is not None
+    assert agent.memory.team.controller.decisions == 5
+
+
 @pytest.mark.parametrize(
     ("to", "why"),
     [
@@ -176,6 +198,17 @@ async def test_a_message_to_a_role_that_is_not_there_is_an_error_of_the_act(team
     assert act.outcome.status == "error"
     assert why in (act.outcome.error or "")
     assert team.facts(TeamMessage) == []
+
+
+async def test_the_report_of_a_failed_command_has_what_it_said(team: Life, tmp_path: Path) -> None:
+    """A role ran the tests and sent nothing: the next one reads which of them failed, not the exit status alone."""
+    form(team, tmp_path / "crew", controller={"kind": "fixed"})
+    team.mind.decides = lambda _: 'TOOL: shell(command="echo FAIL: test_slack; exit 1")'
+    await team.run(1)
+
+    [message] = team.facts(TeamMessage)
+    assert message.is_report
+    assert message.text.splitlines()[-2:] == ["error: the command ended with exit status 1", "FAIL: test_slack"]
 
 
 async def test_a_message_beyond_the_limit_is_an_error_of_the_act(team: Life, tmp_path: Path) -> None:

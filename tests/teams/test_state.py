@@ -8,7 +8,8 @@ from functools import reduce
 import pytest
 
 from conch.teams import TeamState, followed
-from conch_schemas import Event
+from conch.testing import make_action_taken
+from conch_schemas import Event, TeamTurn
 from tests.teams.made import ROLES, aborted, decided, formed, message, prepared, rewarded, switched
 
 KILLS = 20
@@ -84,6 +85,17 @@ def test_a_refused_choice_is_learnt_as_staying() -> None:
 
     assert state.controller.models[0].weights != state.controller.models[3].weights
     assert not any(state.controller.models[3].weights)
+
+
+def test_the_last_step_of_a_task_is_a_step_of_its_own_in_the_window() -> None:
+    """No decision ends it; the messages of the next task's first step stand in another step all the same."""
+    turns = [TeamTurn(team="crew", role="planner", step=step, epoch=0, topology="star") for step in range(2)]
+    acts = [make_action_taken(step, "crew", team=turn) for step, turn in enumerate(turns)]
+    events: list[Event] = [formed(), acts[0], message(0, "planner", "coder"), acts[1], message(1, "coder", "planner")]
+    state = _all(events, TeamState())
+
+    assert (state.window, state.sending) == ((("planner",),), ("coder",))
+    assert followed(state, decided(1)).window == (("planner",), ("coder",))
 
 
 def test_roles_that_change_keep_what_was_learnt() -> None:

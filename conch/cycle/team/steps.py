@@ -313,6 +313,6 @@ def report_of(act: ActionTaken, most: int) -> str:
     elif action.kind == "REFLECT":
         text = f"I reflected: {action.text or ''}"
     else:
-        found = outcome.error or cut(outcome.output.text, REPORT_OUTPUT).text
+        found = "\n".join(filter(None, (outcome.error, cut(outcome.output.text, REPORT_OUTPUT).text)))
         text = f"{cut(render(action), REPORT_OUTPUT).text}\n{outcome.status}: {found}"
     return text.encode(errors="replace")[:most].decode(errors="ignore")

@@ -5,69 +5,132 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from conch.bus import Access
 from conch.bus.jetstream import JetStreamBus
 from conch_schemas import ActionTaken, Event, TeamPassed, agent_filter, decode
+from tests.run.conftest import House
 from tests.run.servers import Server
 
 if TYPE_CHECKING:
-    from tests.run.conftest import House, Live
+    from tests.run.conftest import Live
 
 
-def _configure(house: House) -> str:
-    """A chain of planner and coder; the coder's mind is a worker's, with half a second for a question."""
+def _configure(house: House, *workers: str) -> str:
+    """A chain of planner and coder with a script each, and so much time for a question that a worker on a busy machine
+    answers in it. `workers`: the roles that have one."""
     roles: dict[str, Any] = {"runner": None, "critic": None}
     for role in ("planner", "coder"):
-        lines = [json.dumps({"thought": role, "reply": f"REFLECT: {role} {number}"}) for number in range(5000)]
-        (house.directory / f"{role}.jsonl").write_text("\n".join(lines))
-        mind = {"kind": "scripted", "script": str(house.directory / f"{role}.jsonl")}
-        roles[role] = {"mind": mind, "worker": role == "coder"}
-    team = {"topology": "chain", "turn_seconds": 0.5, "controller": {"kind": "fixed"}, "roles": roles}
+        mind = {"kind": "scripted", "script": _script(house.directory, role, "REFLECT: {} {}")}
+        roles[role] = {"mind": mind, "worker": role in workers}
+    team = {"topology": "chain", "turn_seconds": 3, "controller": {"kind": "fixed"}, "roles": roles}
     file = house.directory / "team.yaml"
     file.write_text(yaml.safe_dump({"cycle": {"interval": 0.02}, "ui": {"enabled": False}, "team": {"crew": team}}))
     return str(file)
 
 
-def _coder(house: House, file: str, url: str) -> Live:
-    live = house.start("team", "role", "crew", "coder", "--config", file, CONCH_BUS__URL=url)
+def _script(directory: Path, role: str, reply: str) -> str:
+    """A file of replies, each with the role and its number."""
+    lines = [json.dumps({"thought": role, "reply": reply.format(role, number)}) for number in range(5000)]
+    (directory / f"{role}.jsonl").write_text("\n".join(lines))
+    return str(directory / f"{role}.jsonl")
+
+
+def _coder(house: House, file: str, url: str, **environment: str) -> Live:
+    live = house.start("team", "role", "crew", "coder", "--config", file, CONCH_BUS__URL=url, **environment)
     live.until(lambda: any("coder of the team crew answers" in line for line in live.lines), "the worker")
     return live
 
 
-def test_a_role_in_a_process_of_its_own_is_killed_and_comes_back(house: House, tmp_path: Path) -> None:
+def _acted(run: Live, more: int, word: str = "coder") -> None:
+    """Wait for so many more recorded acts whose reply has the word."""
+    seen = _acts(run, word)
+    run.until(lambda: _acts(run, word) >= seen + more, f"{more} acts with {word}")
+
+
+def _acts(run: Live, word: str) -> int:
+    return sum(word in json.loads(line)["raw"] for line in [*run.lines])
+
+
+def _passed(house: House, run: Live, more: int = 1) -> None:
+    """Wait for so many more passed turns in the agent's log."""
+    log = house.home / "logs" / "agent.log"
+
+    def passes() -> int:
+        return log.read_text().count('"team.passed"') if log.exists() else 0
+
+    seen = passes()
+    run.until(lambda: passes() >= seen + more, "a passed turn")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A nats-server of the test's own."""
+    made = Server(tmp_path / "server", "-js", "-sd", str(tmp_path / "server" / "store"))
+    yield made
+    made.close()
+
+
+def test_a_role_in_a_process_of_its_own_is_killed_and_comes_back(house: House, server: Server) -> None:
     """Without its worker the turn passes; with it the coder acts; after a kill the turn passes again, and comes back
-    with the next worker. Steps have no gap, no act and no message is there twice, and each reply was used once."""
-    file = _configure(house)
-    server = Server(tmp_path / "server", "-js", "-sd", str(tmp_path / "server" / "store"))
-    try:
-        run = house.begin("--team", "crew", "--config", file, interval=0.02, CONCH_BUS__URL=server.url)
-        run.recorded(2)
-        first = _coder(house, file, server.url)
-        first.until(lambda: any("decide" in line for line in first.lines), "a turn of the first worker")
-        first.signal(signal.SIGKILL)
-        run.recorded(2)
-        second = _coder(house, file, server.url)
-        second.until(lambda: sum("decide" in line for line in second.lines) > 2, "turns of the second worker")
-        run.signal(signal.SIGTERM)
-        assert run.ended() == 0
-        second.signal(signal.SIGTERM)
-        assert second.ended() == 0
-        facts = asyncio.run(_facts(server.url))
-    finally:
-        server.close()
+    with the next worker. Steps have no gap, no act and no message is there twice, and the next worker goes on where the
+    first one was."""
+    file = _configure(house, "coder")
+    run = house.begin("--team", "crew", "--config", file, interval=0.02, CONCH_BUS__URL=server.url)
+    _passed(house, run)
+    first = _coder(house, file, server.url)
+    _acted(run, 1)
+    first.signal(signal.SIGKILL)
+    _passed(house, run)
+    second = _coder(house, file, server.url)
+    _acted(run, 2)
+    run.signal(signal.SIGTERM)
+    assert run.ended() == 0
+    second.signal(signal.SIGTERM)
+    assert second.ended() == 0
+    facts = asyncio.run(_facts(server.url))
     acts = [fact for fact in facts if isinstance(fact, ActionTaken)]
     turns = [act.team for act in acts if act.team is not None]
-    said = [act.action.text for act in acts]
     assert sum(isinstance(fact, TeamPassed) for fact in facts) >= 2
     assert [turn.step for turn in turns] == list(range(len(acts)))
     assert sum(turn.role == "coder" for turn in turns) >= 3
-    assert len(set(said)) == len(said)
+    assert [act.action.text for act in acts].count("coder 0") <= 1
     assert len({fact.id for fact in facts}) == len(facts)
+
+
+def test_a_role_on_another_machine_acts_in_the_workspace_of_its_team(house: House, server: Server) -> None:
+    """Its worker has a home, a HOME and a configuration of its own, and of the team's machine the address of the bus
+    alone. What it decides is done where the team runs; its own home has no store, no journal and no workspace."""
+    file = _configure(house, "coder")
+    far = House(house.directory / "far")
+    script = _script(far.directory, "coder", 'TOOL: filesystem(operation="write", path="{}.txt", content="line {}")')
+    settings = yaml.safe_load(Path(file).read_text().replace(str(house.directory / "coder.jsonl"), script))
+    del settings["team"]["crew"]["roles"]["planner"]["mind"]
+    (far.directory / "team.yaml").write_text(yaml.safe_dump(settings))
+    far.home.mkdir(mode=0o700)
+    assert str(house.home) not in (far.directory / "team.yaml").read_text()
+    try:
+        run = house.begin("--team", "crew", "--config", file, interval=0.02, CONCH_BUS__URL=server.url)
+        worker = _coder(far, str(far.directory / "team.yaml"), server.url, HOME=str(far.directory))
+        _acted(run, 2, "coder.txt")
+        run.signal(signal.SIGTERM)
+        assert run.ended() == 0
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+        left = {str(path.relative_to(far.home)) for path in far.home.rglob("*") if path.is_file()}
+    finally:
+        far.close()
+    assert (house.workspace / "coder.txt").read_text().startswith("line ")
+    assert not (far.workspace / "coder.txt").exists()
+    assert not [name for name in left if not name.startswith(("logs", "agents"))], left
+    shown = json.loads(house.conch("cycle", "list", "--json"))["cycles"]
+    assert sum("coder.txt" in row["raw"] and row["outcome"] == "success" for row in shown) >= 2
 
 
 async def _facts(url: str) -> list[Event]:
@@ -78,7 +141,7 @@ async def _facts(url: str) -> list[Event]:
 
 def test_a_worker_of_no_such_role_is_refused(house: House) -> None:
     """A role that is not there, one without a worker, and no run: each in one sentence."""
-    file = _configure(house)
+    file = _configure(house, "coder")
     house.home.mkdir()
 
     assert "has no role 'tester'" in house.refused("team", "role", "crew", "tester", "--config", file, status=2)

@@ -65,8 +65,15 @@ class Workshop:
             "reward": example.verdict.total,
             "skill": example.act.data.action.skill,
             "status": example.act.data.outcome.status,
+            "role": role_of(example),
             "split": self.survey.split(decoding.state_key),
         }
+
+
+def role_of(example: Example) -> str | None:
+    """The role of a team that acted; None: the agent is no team."""
+    turn = example.act.data.team
+    return None if turn is None else turn.role
 
 
 def decoding_of(example: Example) -> ExampleDecoding:
@@ -78,7 +85,7 @@ def outside(example: Example, selection: Selection) -> str | None:
     """The bound of agent, role, policy, time or length that an act is outside of; None: it is inside of all."""
     if selection.agent is not None and example.act.agent != selection.agent:
         return "another agent"
-    if selection.role is not None and (example.act.data.team is None or example.act.data.team.role != selection.role):
+    if selection.role is not None and role_of(example) != selection.role:
         return "another role"
     if selection.policy is not None and not (example.act.policy or "").startswith(selection.policy):
         return "another policy"

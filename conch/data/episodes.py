@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from conch.data.acts import Workshop, outside
+from conch.data.acts import Workshop, outside, role_of
 from conch.data.row import LeftOut, Row, make_row
 from conch.experience import Example
 
@@ -55,7 +55,7 @@ def _episode(run: list[Example], after: Example, number: int, workshop: Workshop
         "terminations": [*flags, ends],
         "truncations": [*flags, not ends],
     }
-    began = run[0].acted
+    began, roles = run[0].acted, {role_of(one) for one in run}
     return make_row(
         "minari",
         columns,
@@ -67,5 +67,6 @@ def _episode(run: list[Example], after: Example, number: int, workshop: Workshop
         weights=run[0].verdict.weights,
         revision=max(one.revision for one in run),
         reward=sum(one.verdict.total for one in run),
+        role=roles.pop() if len(roles) == 1 else None,
         split="eval" if began >= workshop.survey.newest else "train",
     )

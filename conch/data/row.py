@@ -33,7 +33,8 @@ class Row(msgspec.Struct, frozen=True):
     row_id: str
     """SHA-256, hexadecimal, over the format and `content`. A row of which any of these differs is another row: what was
     decided of the one does not hold of the other. That of a KTO row is taken without the margin, which changes with
-    each new act of its state: a decision holds until the label changes."""
+    each new act of its state: a decision holds until the label changes. A row of no role has the id that it had before
+    rows named one."""
     format: Format
     columns: Mapping[str, JsonValue]
     """The columns of the format, in its reader's names."""
@@ -65,13 +66,18 @@ class Row(msgspec.Struct, frozen=True):
     split: Split = "train"
     weight: float = 1.0
     """Weight of the row in a loss, above 0."""
+    role: str | None = None
+    """Role of the team that acted; of a pair that of the chosen one. None: no team, or an episode of several roles."""
     content: bytes = b""
-    """The columns and the lineage without the split as one JSON object, its keys sorted."""
+    """The columns and the lineage without the split as one JSON object, its keys sorted. A role that is None is not in
+    it."""
 
     def lineage(self) -> dict[str, JsonValue]:
         """The columns of LINEAGE with their values."""
-        names = LINEAGE if self.format in PAIRED else LINEAGE[:-1]
-        return {name: getattr(self, name) for name in names} | {"action_ids": list(self.action_ids)}
+        left_out = {*(() if self.format in PAIRED else ("tier",)), *(() if self.role is not None else ("role",))}
+        return {name: getattr(self, name) for name in LINEAGE if name not in left_out} | {
+            "action_ids": list(self.action_ids)
+        }
 
     def line(self) -> bytes:
         """`document` as one line of JSON in UTF-8."""
@@ -105,9 +111,11 @@ LINEAGE: Final = (
     "status",
     "origin",
     "weight",
+    "role",
     "tier",
 )
-"""Columns of all formats that lead back to the acts, beside `row_id` and `split`; `tier` is there for pairs alone."""
+"""Columns of all formats that lead back to the acts, beside `row_id` and `split`; `tier` is there for pairs alone, and
+`role` in JSON for the acts of a team alone."""
 
 
 class Lineage(TypedDict, total=False):
@@ -128,6 +136,7 @@ class Lineage(TypedDict, total=False):
     tier: Tier | None
     split: Split
     weight: float
+    role: str | None
 
 
 _DEFAULTS: Final = {
@@ -140,6 +149,8 @@ def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Unpack
     """The row of these columns and this lineage, with its id."""
     document = {**columns, **_DEFAULTS, **lineage}
     document.pop("split", None)
+    if document["role"] is None:
+        del document["role"]
     if format not in PAIRED:
         del document["tier"]
     content = _canonical(document)

@@ -76,6 +76,7 @@ def schema_of(format: Format) -> pa.Schema:
         ("margin", pa.float64()),
         *((name, pa.string()) for name in ("skill", "status", "origin")),
         ("weight", pa.float64()),
+        ("role", pa.string()),
         *([("tier", pa.string())] if format in PAIRED else []),
         ("split", pa.string()),
     ]

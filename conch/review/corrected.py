@@ -47,6 +47,7 @@ def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
         "weights": row.weights,
         "revision": row.revision,
         "weight": row.weight,
+        "role": row.role,
         "split": row.split,
         "origin": "corrected",
     }

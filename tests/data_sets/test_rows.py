@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from conch.actions import parse
-from conch.data import FORMATS, Format, LeftOut, Row, Selection, rows_of
+from conch.data import FORMATS, Format, LeftOut, Row, Selection, rows_of, write_snapshot
 from conch.data.row import read_row
 from conch.data.survey import survey_of
 from conch.errors import CheckError, UsageError
@@ -113,6 +116,34 @@ def test_the_acts_of_one_role_of_a_team_are_a_data_set_of_its_own(store: SqliteS
 
     assert [row.action_ids for row in rows] == [(mine.action_id,)]
     assert left == {"another role": 2}
+
+
+def test_a_row_of_a_team_names_its_role_and_one_of_none_is_as_before(
+    store: SqliteStore, put: Put, tmp_path: Path
+) -> None:
+    """A column to filter by, in Parquet and in JSON Lines, read back under the same id; without a role there is no key
+    of it in a line, and an episode of several roles has none."""
+    turn = TeamTurn(team="echo", role="coder", step=0, epoch=0, topology="star")
+    put(1, team=turn)
+    put(2)
+    for jsonl in (True, False):
+        rows = list(rows_of(store, "sft", Selection(eval_share=0.0, near=1.0)))
+        place, _ = write_snapshot(rows, tmp_path / str(jsonl), "sft", Selection(), jsonl=jsonl)
+        found = [row for row in rows if isinstance(row, Row)]
+
+        assert sorted(str(row.role) for row in found) == ["None", "coder"]
+        assert [read_row("sft", row.document() | {"role": row.role}) for row in found] == found
+        read = _lines(place) if jsonl else pq.read_table(*place.glob("train*")).to_pylist()
+        assert {row["row_id"]: row.get("role") for row in read} == {row.row_id: row.role for row in found}
+        assert sum("role" in row for row in read) == (1 if jsonl else 2)
+    put(3, team=turn.model_copy(update={"role": "critic"}))
+    (episode,), _ = answers(store, "minari")
+    assert episode.role is None
+
+
+def _lines(place: Path) -> list[dict[str, Any]]:
+    [file] = place.glob("train*")
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def test_a_row_of_kto_is_the_same_until_its_label_changes(store: SqliteStore, put: Put) -> None:

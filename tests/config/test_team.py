@@ -22,6 +22,7 @@ from conch.home import Home
         ({"goal": {"id": "a", "statement": "b", "check": {"kind": "file", "path": "c"}}}, "measured by a test suite"),
         ({"roles": {"coder": {"mind": {"kind": "reflex"}}}}, "shared by all roles, set it as mind"),
         ({"roles": {"tester": {}}}, "Field required"),
+        ({"roles": {"all": {"prompt": "x"}}}, "no role can be named all"),
         ({"roles": {"two words": {"prompt": "x"}}}, "should match pattern"),
     ],
 )

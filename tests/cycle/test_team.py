@@ -12,6 +12,7 @@ from conch.bus import MemoryBus, memory_key
 from conch.config import TeamSettings
 from conch.cycle.state.recover import RecoveryStart, recover
 from conch.cycle.team.context import TeamContext
+from conch.cycle.team.workers import RoleSilentError
 from conch.errors import ContractError, FencedError
 from conch.minds import Situation
 from conch.tools import tell
@@ -25,6 +26,7 @@ from conch_schemas import (
     TeamFormed,
     TeamMessage,
     TeamRewarded,
+    TeamSwitchAborted,
     TeamSwitched,
     TeamSwitchPrepared,
     TestsCheck,
@@ -231,10 +233,9 @@ async def test_a_role_that_is_silent_is_passed_the_turn_all_the_same(team: Life,
     assert team.facts(TeamMessage) == []
 
 
-async def test_a_flooding_role_is_refused_at_the_bound_and_a_switch_waits_no_longer_than_its_limit(
-    team: Life, tmp_path: Path
-) -> None:
-    """With room for one message in inbox and queue, and a reader that has no turn, the third message is refused."""
+async def test_a_flooded_role_that_is_silent_loses_nothing(team: Life, tmp_path: Path) -> None:
+    """With room for one message in inbox and queue, the third is an error of its act, and switches are aborted. Once it
+    is back it reads both in their order, and the next switch is committed."""
     form(
         team,
         tmp_path / "crew",
@@ -242,21 +243,36 @@ async def test_a_flooding_role_is_refused_at_the_bound_and_a_switch_waits_no_lon
         topology="flat",
         queued=1,
         delivered=1,
-        controller={"kind": "fixed"},
+        controller={"kind": "random", "dwell": 0, "cooldown": 0},
     )
+    away = True
 
     def floods(situation: Situation) -> str:
         turn = situation.turn
         assert turn is not None
-        return 'TOOL: tell(to="critic", text="look")' if turn.role != "critic" else "DO_NOTHING: resting"
+        if turn.role != "critic":
+            return (
+                f'TOOL: tell(to="{"critic" if "critic" in turn.reachable else turn.reachable[0]}", text="{turn.step}")'
+            )
+        if away:
+            raise RoleSilentError("no worker of the role critic answered within 1 s")
+        return "DO_NOTHING: resting"
 
     team.mind.decides = floods
-    agent = await team.run(8)
+    await team.run(8)
+    refused = {act.outcome.error for act in team.facts(ActionTaken) if act.outcome.status == "error"}
+    aborted, switched = team.facts(TeamSwitchAborted), team.facts(TeamSwitched)
+    away = False
+    await team.run(14)
 
-    refused = [act.outcome.error for act in team.facts(ActionTaken) if act.outcome.status == "error"]
-    assert all(error == "1 messages wait for critic, as many as may: it must take its turn first" for error in refused)
-    assert agent.memory.team is not None
-    assert len(agent.memory.team.inbox("critic")) <= 1
+    assert refused == {"1 messages wait for critic, as many as may: it must take its turn first"}
+    assert "1 messages were not delivered within 50 ms" in {one.why for one in aborted}
+    assert len(team.facts(TeamSwitched)) > len(switched)
+    sent = [one.text for one in team.facts(TeamMessage) if one.to == ("critic",)]
+    turns = [prompt.situation.turn for prompt in team.mind.asked if prompt.purpose == "decide"]
+    read = [text for turn in turns if turn is not None and turn.role == "critic" for _, text in turn.messages]
+    assert list(dict.fromkeys(read)) == sent[: len(set(read))]
+    assert len(set(read)) >= 2
 
 
 async def test_a_role_cannot_use_a_tool_that_is_not_its_own(team: Life, tmp_path: Path) -> None:

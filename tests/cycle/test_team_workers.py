@@ -110,6 +110,21 @@ async def test_a_role_without_a_worker_is_silent_after_its_turn() -> None:
                 await asking(bus, 0.1).complete(PROMPT)
 
 
+async def test_a_worker_whose_reply_is_none_is_silent() -> None:
+    """Of another version, or no worker at all: one sentence, and the turn passes."""
+
+    async def garbage(_: str, data: bytes) -> bytes:
+        return b"{}" if not data else b'{"completion": "yes"}'
+
+    async with MemoryBus() as bus, bus.serve(SUBJECT, garbage):
+        with pytest.raises(RoleSilentError) as silent:
+            await asking(bus, 0.1).complete(PROMPT)
+
+    assert str(silent.value).endswith(
+        "(the worker of the role coder: its reply cannot be read, start it with the version of the team)"
+    )
+
+
 async def test_a_newer_question_ends_one_that_was_given_up() -> None:
     """The worker is not held by a question that nobody waits for any more."""
     mind = Replies(lambda prompt: None if prompt.purpose == "think" else "REFLECT: new")

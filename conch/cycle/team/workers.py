@@ -95,7 +95,7 @@ class WorkerMind:
                 while True:
                     try:
                         found = await self._asked(question.model_dump_json().encode())
-                    except (BusError, ModelError, ValueError) as error:
+                    except (BusError, ModelError) as error:
                         why = str(error)
                     else:
                         self.model = found.model
@@ -108,10 +108,15 @@ class WorkerMind:
 
     async def _asked(self, question: bytes) -> Completion:
         """The reply to one try. Raises BusError without a worker, or when the one that has the question is gone;
-        ModelError with the worker's reason."""
+        ModelError with the worker's reason, or for a reply that is none."""
         request = self._bus.request(self._subject, question, timeout=self._seconds)
         data = await race({"conch.role.ask": request, "conch.role.presence": self._until_gone()})
-        reply = RoleReply.model_validate_json(data)
+        try:
+            reply = RoleReply.model_validate_json(data)
+        except ValueError:
+            raise ModelError(
+                f"the worker of the role {self._role}: its reply cannot be read, start it with the version of the team"
+            ) from None
         if reply.completion is None:
             raise ModelError(f"the worker of the role {self._role}: {reply.error}")
         return reply.completion

@@ -11,7 +11,7 @@ from conch.config.model.agent import SERVED, OneMindSettings
 from conch.config.model.section import SettingsSection
 from conch_schemas import Goal
 
-PLANNER = "planner"
+PLANNER, ALL = "planner", "all"
 MOST_ROLES = 8
 TeamName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,52}$")]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,29}$")]
@@ -106,6 +106,8 @@ class TeamSettings(SettingsSection):
     def _can_work(self) -> Self:
         if PLANNER not in self.roles:
             raise ValueError("a team has a planner, which a star goes through: name the role planner")
+        if ALL in self.roles:
+            raise ValueError("a message to all goes to every role: no role can be named all")
         if len(self.roles) < 2:
             raise ValueError("a team has two roles at least: one alone is an agent, run it without a team")
         for name, role in self.roles.items():

@@ -1,7 +1,8 @@
 """The controller of a team: which topology is asked for after each step, and what it learns from the rewards. A fold.
 
 `learned` is the bandit; `frozen` chooses by what was learnt and learns nothing more; `fixed` always stays; `random`
-draws. A decision that the coordinator refuses is learnt as what was carried out: `stay`.
+draws. A decision that the coordinator refuses is learnt as what was carried out, `stay`; so is one whose switch was
+aborted.
 """
 
 from __future__ import annotations
@@ -93,6 +94,14 @@ def with_decision(state: ControllerState, id: str, x: Sequence[float], carried_o
     while len(pending) > MOST_PENDING:
         del pending[next(iter(pending))]
     return evolve(state, decisions=state.decisions + 1, pending=pending)
+
+
+def with_abort(state: ControllerState, id: str) -> ControllerState:
+    """The state after the switch of a decision was aborted: its reward is that of staying. Unchanged for a decision
+    whose reward is not awaited."""
+    if (found := state.pending.get(id)) is None:
+        return state
+    return evolve(state, pending={**state.pending, id: evolve(found, carried_out="stay")})
 
 
 def with_reward(

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from conch.folds import evolve
 from conch.rewards.progress import final_bonus, step
 from conch.teams import router
-from conch.teams.controller import ControllerKind, ControllerState, with_decision, with_reward
+from conch.teams.controller import ControllerKind, ControllerState, with_abort, with_decision, with_reward
 from conch.teams.coordinator import CoordinatorState, stepped, switched
 from conch.teams.features import WINDOW, feature_vector
 from conch.teams.router import Messages, RoutedMessage, RouterLimits, RouterState
@@ -206,8 +206,11 @@ def _applied(state: TeamState, event: Event) -> TeamState:
             last = _ended(state.last_decision, committed=True, epoch=event.epoch, topology_after=event.topology)
             return evolve(state, router=after, coordinator=switched(), switched_since=True, last_decision=last)
         case TeamSwitchAborted() if event.epoch == state.router.epoch and state.router.target is not None:
-            last = _ended(state.last_decision, error=event.why)
-            return evolve(state, router=router.aborted(state.router, state.limits), last_decision=last)
+            last, controller = _ended(state.last_decision, error=event.why), state.controller
+            if last is not state.last_decision and state.decision is not None:
+                controller = with_abort(controller, state.decision)
+            after = router.aborted(state.router, state.limits)
+            return evolve(state, router=after, last_decision=last, controller=controller)
     return state
 
 

@@ -87,6 +87,17 @@ def test_a_refused_choice_is_learnt_as_staying() -> None:
     assert not any(state.controller.models[3].weights)
 
 
+def test_a_switch_that_was_aborted_is_learnt_as_staying() -> None:
+    """Its choice was flat, and the team stayed a star; an abort of a person's switch changes no decision."""
+    choice = decided(0, "flat")
+    state = _all([formed(), choice, prepared(0, "flat"), aborted(0), rewarded(choice.id, 1.0)], TeamState())
+    other = decided(0, "star")
+    asked = _all([formed(), other, prepared(0, "flat"), aborted(0), rewarded(other.id, 1.0)], TeamState())
+
+    assert [any(model.weights) for model in state.controller.models] == [True, False, False, False]
+    assert [any(model.weights) for model in asked.controller.models] == [False, True, False, False]
+
+
 def test_the_last_step_of_a_task_is_a_step_of_its_own_in_the_window() -> None:
     """No decision ends it; the messages of the next task's first step stand in another step all the same."""
     turns = [TeamTurn(team="crew", role="planner", step=step, epoch=0, topology="star") for step in range(2)]

@@ -1,4 +1,4 @@
-"""Make the README's pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard.
+"""Make the pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard, a team.
 
 python ops/pictures.py [CYCLES]: of the run whose pages are shown, else 300. Needs the extra `dev`;
 Chromium is the system's.
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,8 @@ PAGES = (
     ("needs-light", "/needs", "light", WIDE),
 )
 """Name, path, colours, size."""
+TEAM_PAGES = (("team-light", "/teams", "light", LONG), ("team-dark", "/teams", "dark", LONG))
+TEAM_STEPS = 120
 
 
 def main() -> None:
@@ -63,7 +65,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory, running(Path(directory) / "home", cycles) as link:
         home = Path(directory) / "home"
         asyncio.run(screen(home))
-        pages(link, best_cycle(home))
+        cycle = best_cycle(home)
+        pages(link, [(name, path.format(cycle=cycle), *look) for name, path, *look in PAGES])
+    team()
+
+
+def team() -> None:
+    """The page of a team of four, with the reflex mind."""
+    with tempfile.TemporaryDirectory() as directory:
+        home = Path(directory) / "home"
+        said("init", "--home", str(home))
+        (home / "conch.yaml").write_text("team: {crew: {controller: {dwell: 6, cooldown: 6}}}\n")
+        with running(home, TEAM_STEPS, "--team", "crew") as link:
+            pages(link, TEAM_PAGES)
 
 
 def terminal() -> None:
@@ -94,9 +108,9 @@ def style_of(line: str) -> str:
 
 
 @contextmanager
-def running(home: Path, cycles: int) -> Iterator[str]:
-    """A run that has so many cycles behind it and goes on: the link to its page."""
-    command = [CONCH, "run", "--home", home, "--seed", "1", "--interval", "0.25", "--ui-port", "0"]
+def running(home: Path, cycles: int, *options: str) -> Iterator[str]:
+    """A run with these options that has so many cycles behind it and goes on: the link to its page."""
+    command = [CONCH, "run", "--home", home, "--seed", "1", "--interval", "0.25", "--ui-port", "0", *options]
     lines: queue.Queue[str] = queue.Queue()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -135,8 +149,9 @@ async def screen(home: Path) -> None:
     keep("watch.svg", drawn)
 
 
-def pages(link: str, cycle: int) -> None:
-    """The dashboard's. The link lets in once: the session that it gives is all pages'."""
+def pages(link: str, wanted: Iterable[Any]) -> None:
+    """The dashboard's: name, path, colours, size of each. The link lets in once: the session that it gives is all
+    pages'."""
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("there is no chromium: install your system's")
@@ -148,8 +163,8 @@ def pages(link: str, cycle: int) -> None:
         overview.goto(link)
         session = first.storage_state()
         inside = overview.url.rstrip("/")
-        for name, path, colours, size in PAGES:
-            picture(browser, session, f"{inside}{path.format(cycle=cycle)}", name, colours, size)
+        for name, path, colours, size in wanted:
+            picture(browser, session, f"{inside}{path}", name, colours, size)
         browser.close()
 
 

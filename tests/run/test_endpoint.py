@@ -12,94 +12,26 @@ import signal
 import struct
 import subprocess
 import termios
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.run.conftest import CONCH
+from tests.run.servers import REPLY, Endpoint
 
 if TYPE_CHECKING:
     from tests.run.conftest import House
 
 
-REPLY = "DO_NOTHING: as I was told"
 LINE = re.compile(r"echo waits for its mind: think, \d+ s, about \d+ tokens so far")
-
-
-class Endpoint(ThreadingHTTPServer):
-    """An OpenAI-compatible endpoint; `plan` says what it does at each request, then it is well."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.plan: list[str] = []
-        self.served: list[str] = []
-        self.released = threading.Event()
-        self.environment = {
-            "CONCH_MIND__BASE_URL": f"http://127.0.0.1:{self.server_address[1]}/v1",
-            "CONCH_MIND__KIND": "openai",
-            "CONCH_MIND__TIMEOUT": "2",
-            "CONCH_MIND__CONSTRAIN": "off",
-        }
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        what = self.server.plan.pop(0) if self.server.plan else "well"
-        self.server.served.append(what)
-        if what == "hangs":
-            self.server.released.wait(60)
-            what = "well"
-        if what == "page":
-            self.send_response(200)
-            self.send_header("content-type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<html>Welcome to our router</html>")
-            return
-        if what.isdecimal():
-            self.send_response(int(what))
-            self.send_header("retry-after", "0.05")
-            self.send_header("content-length", "0")
-            self.end_headers()
-            return
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-        self._say({"choices": [{"index": 0, "delta": {"content": REPLY}}]})
-        if what == "drips":
-            self.server.released.wait(60)
-            what = "well"
-        if what == "well":
-            self._say({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-            self._say({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}})
-            self.wfile.write(b"data: [DONE]\n\n")
-
-    def _say(self, chunk: dict[str, Any]) -> None:
-        self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: the test says what went wrong."""
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     """A well endpoint on a free port."""
-    server = Endpoint()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.released.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with Endpoint().serving() as server:
+        yield server
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "cut"])

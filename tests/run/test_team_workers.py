@@ -14,7 +14,17 @@ import yaml
 
 from conch.bus import Access
 from conch.bus.jetstream import JetStreamBus
-from conch_schemas import ActionTaken, Event, TeamPassed, agent_filter, decode
+from conch_schemas import (
+    ActionTaken,
+    Event,
+    TeamDecided,
+    TeamPassed,
+    TeamSwitchAborted,
+    TeamSwitched,
+    TeamSwitchPrepared,
+    agent_filter,
+    decode,
+)
 from tests.run.conftest import House
 from tests.run.servers import Server
 
@@ -131,6 +141,31 @@ def test_a_role_on_another_machine_acts_in_the_workspace_of_its_team(house: Hous
     assert not [name for name in left if not name.startswith(("logs", "agents"))], left
     shown = json.loads(house.conch("cycle", "list", "--json"))["cycles"]
     assert sum("coder.txt" in row["raw"] and row["outcome"] == "success" for row in shown) >= 2
+
+
+def test_a_team_that_is_killed_while_it_switches_goes_on_in_one_epoch(house: House, server: Server) -> None:
+    """All its processes get SIGKILL three times, in a life that switches after most steps: steps and epochs have no
+    gap, each prepared switch has one end, and nothing is there twice."""
+    roles = {"runner": None, "critic": None}
+    team = {"controller": {"kind": "random", "dwell": 0, "cooldown": 0}, "roles": roles}
+    file = house.directory / "team.yaml"
+    file.write_text(yaml.safe_dump({"ui": {"enabled": False}, "team": {"crew": team}}))
+    command = ("--team", "crew", "--config", str(file), "--script", house.endless("REFLECT: on the tide"))
+    for steps in (3, 5, 7):
+        run = house.begin(*command, CONCH_BUS__URL=server.url)
+        run.recorded(steps)
+        run.signal(signal.SIGKILL, group=True)
+        run.ended()
+    house.run(*command, "--cycles", "5", CONCH_BUS__URL=server.url)
+
+    facts = asyncio.run(_facts(server.url))
+    ends = [fact for fact in facts if isinstance(fact, TeamSwitched | TeamSwitchAborted)]
+    turns = [fact.team for fact in facts if isinstance(fact, ActionTaken)]
+    assert len(ends) == sum(isinstance(fact, TeamSwitchPrepared) for fact in facts) > 3
+    assert [fact.epoch for fact in ends if isinstance(fact, TeamSwitched)] == list(range(1, len(ends) + 1))
+    assert [turn.step for turn in turns if turn is not None] == list(range(len(turns)))
+    assert [fact.step for fact in facts if isinstance(fact, TeamDecided)] == list(range(len(turns)))
+    assert len({fact.id for fact in facts}) == len(facts)
 
 
 async def _facts(url: str) -> list[Event]:

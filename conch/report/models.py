@@ -105,6 +105,17 @@ class ReportedVerdict(View):
     """Mean total of the first 100 cycles; None of fewer than 200."""
 
 
+class ReportedChange(View):
+    """A figure of the first and of the last 100 cycles, in words."""
+
+    title: str
+    first: str
+    last: str
+    difference: str
+    kind: str
+    """good, bad, or empty where a change is neither."""
+
+
 class ReportedRun(View):
     """An agent's recorded cycles in figures."""
 
@@ -144,6 +155,8 @@ class ReportedRun(View):
     """The last marks of the chain, oldest first."""
     training: ReportedTraining | None = None
     """None: nothing was trained."""
+    changes: tuple[ReportedChange, ...] = ()
+    """What changed from the first to the last 100 cycles; empty of fewer than 200."""
     verdict: ReportedVerdict | None = None
     """None: in a report of a version that made none."""
 

@@ -10,8 +10,15 @@ from typing import Final
 
 from conch.curiosity import entropy
 from conch.experience import ChartReader, ExperiencePoint, ExperienceReader
-from conch.report.models import ReportedComponent, ReportedCycle, ReportedGoal, ReportedRun, ReportedVerdict
-from conch.views import ENDS, LifeStretch, chain_start, life_verdict
+from conch.report.models import (
+    ReportedChange,
+    ReportedComponent,
+    ReportedCycle,
+    ReportedGoal,
+    ReportedRun,
+    ReportedVerdict,
+)
+from conch.views import ENDS, LifeStretch, chain_start, changes_between, life_verdict, moves_goal
 from conch.witness import ForgottenRecords, Verification
 from conch_schemas import Mark
 
@@ -36,8 +43,10 @@ class _Counted:
 
     totals: list[float] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    skills: list[str] = field(default_factory=list)
-    """Of the newest cycles, ENDS at most."""
+    newest: list[ExperiencePoint] = field(default_factory=list)
+    """ENDS at most, the newest first."""
+    oldest: deque[ExperiencePoint] = field(default_factory=lambda: deque(maxlen=ENDS))
+    """The oldest last."""
     moved: int = 0
     """Acts that moved a goal."""
     coverage: float = 0.0
@@ -52,9 +61,10 @@ class _Counted:
         for point in reversed(page):
             self.totals.append(point.total)
             self.numbers.append(point.cycle)
-            if len(self.skills) < ENDS:
-                self.skills.append(point.skill)
-            self.moved += any(one.component == "goal" and (one.value or 0.0) > 0.0 for one in point.scores)
+            if len(self.newest) < ENDS:
+                self.newest.append(point)
+            self.oldest.append(point)
+            self.moved += moves_goal(point)
             self.coverage += point.coverage
             self.valid += point.valid
             self.calls += point.kind == "TOOL"
@@ -91,6 +101,7 @@ def run_figures(store: ExperienceReader, home: str, agent: str, last: int | None
         began=oldest.acted_at.isoformat(),
         ended=newest.acted_at.isoformat(),
         verdict=_verdict(counted),
+        changes=tuple(_changes(counted)),
         mean_total=sum(counted.totals) / cycles,
         coverage=counted.coverage / cycles,
         valid=counted.valid / cycles,
@@ -120,10 +131,17 @@ def _verdict(counted: _Counted) -> ReportedVerdict:
         stretches,
         totals[:ENDS],
         totals[-ENDS:],
-        diversity=entropy(counted.skills) if len(counted.skills) == ENDS else None,
+        diversity=entropy([one.skill for one in counted.newest]) if len(counted.newest) == ENDS else None,
         moved=counted.moved,
     )
     return ReportedVerdict(kind=found.kind, headline=found.headline, details=found.details, start=found.start)
+
+
+def _changes(counted: _Counted) -> Iterator[ReportedChange]:
+    if len(counted.totals) < 2 * ENDS:
+        return
+    for one in changes_between([*counted.oldest][::-1], counted.newest[::-1]):
+        yield ReportedChange(**one._asdict())
 
 
 def curve(totals: list[float], points: int = POINTS) -> Iterator[float]:

@@ -18,6 +18,9 @@ from .beside import ReplayedScore as ReplayedScore
 from .beside import cycle_diff as cycle_diff
 from .bus import BusInfo as BusInfo
 from .bus import survey as survey
+from .changes import Change as Change
+from .changes import changes_between as changes_between
+from .changes import moves_goal as moves_goal
 from .chat import ChatLine as ChatLine
 from .chat import RatingShown as RatingShown
 from .chat import chat_line as chat_line

@@ -147,6 +147,7 @@ def life_verdict(
         headline = "Fallen: worse than at first."
     else:
         headline = _headline(kind, since, stretches[0].first, stretches[-1].first + stretches[-1].cycles)
+        headline = _unsure(kind, change, recent, rise) or headline
     details = (
         _from_to(start, end, change),
         _since(kind, since, recent),
@@ -258,6 +259,19 @@ def _headline(kind: VerdictKind, since: int | None, first: int, behind: int) -> 
         "falling": "Falling: the reward goes down.",
         "habit": "Stuck in a habit: nearly the same act again and again, and no better than at first.",
     }.get(kind, "No change so far that is more than chance.")
+
+
+def _unsure(kind: VerdictKind, change: Interval, recent: Interval, rise: float) -> str:
+    """What an interval says that leaves 0 out at 95 %, as it is shown, and not at 99 %; empty: none does."""
+    signs = [one for one, size in ((recent, rise), (change, change.value)) if abs(size) >= MATTERS]
+    weak = next((one for one in signs if one.low > 0.0 or one.high < 0.0), None)
+    if weak is None or kind not in ("unchanged", "habit"):
+        return ""
+    if kind == "habit":
+        return "Stuck in a habit: nearly the same act again and again, and not surely another reward than at first."
+    if weak is change:
+        return f"Perhaps {'better' if change.value > 0 else 'worse'} than at first; more cycles will tell."
+    return f"Perhaps {'rising' if rise > 0 else 'falling'} of late; more cycles will tell."
 
 
 def _from_to(start: float, end: float, change: Interval) -> str:

@@ -142,6 +142,7 @@ async def test_a_dashboard_that_is_gone_is_said_to_be(tab: Page, dashboard: Dash
 
     await expect(tab.locator("#banner")).to_contain_text("conch run")
     await expect(tab.locator("#state")).to_have_text("not running")
+    await expect(tab.locator("#run-state")).to_have_text("not running")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -84,14 +84,12 @@ async def test_what_has_no_weight_is_watched_or_bears_on_the_total(tab: Page, da
 
 
 async def test_a_principle_without_evidence_has_no_score(tab: Page) -> None:
-    """Nothing to judge by is a dash without a bar, not the best score; what was judged keeps its bar."""
+    """Nothing to judge by is no row, not the best score: those are named below; what was judged keeps its bar."""
     await tab.goto("./cycles/7")
     rows = tab.locator("section[aria-labelledby=principles-title] tr")
 
-    unseen = rows.filter(has_text="heterarchical")
-    await expect(unseen).to_contain_text("nothing to judge by")
-    await expect(unseen.locator("td.num")).to_have_text("–")
-    await expect(unseen.locator("svg")).to_have_count(0)
+    await expect(tab.locator(".unjudged")).to_contain_text("heterarchical")
+    await expect(rows.filter(has_text="heterarchical")).to_have_count(0)
     judged = rows.filter(has_text="composable")
     await expect(judged.locator("td.num")).to_have_text("1.00")
     await expect(judged.locator("svg")).to_have_count(1)
@@ -273,6 +271,16 @@ async def test_a_mark_that_was_changed_is_found(tab: Page, dashboard: Dashboard)
 
     await expect(tab.locator("#chain")).to_have_text("the chain does not hold")
     await expect(tab.locator("main")).to_contain_text("is not what its hash was taken over")
+
+
+async def test_a_mark_that_follows_an_older_act_breaks_no_chain(tab: Page, dashboard: Dashboard) -> None:
+    """An act of an episode links to the act before of the same episode, however far back that is."""
+    for episode in ("tests", None, None, "tests"):
+        await dashboard.live(dashboard.life.cycle(episode=episode))
+
+    await tab.goto(f"./cycles/{CYCLES + 4}")
+
+    await expect(tab.locator("#chain")).to_have_text("chain verified")
 
 
 async def test_json_is_what_the_command_prints(tab: Page, dashboard: Dashboard) -> None:

@@ -111,7 +111,7 @@ async def test_weight_sets_are_listed_with_what_changed(dashboard: Dashboard) ->
 
     assert "in force" in newest.text
     assert "goals matter more" in newest.text
-    assert [chip["title"] for chip in newest.all("span", class_="warn")] == ["was 0.300", "was 0.150"]
+    assert [chip["title"] for chip in newest.all("span", class_="changed")] == ["was 0.300", "was 0.150"]
     assert oldest.all("span", class_="warn") == []
 
 

@@ -13,6 +13,8 @@ from conch.rewards.watch import amounts, variance_shares
 
 BINS = 24
 """Number of bins of a strip."""
+WIDEST = 1000.0
+"""A range as wide as this says nothing of the values: it is only that of what a number may be (ours)."""
 WIDTH, HEIGHT = 120.0, 24.0
 """Size of a strip, in the units of its drawing."""
 
@@ -27,13 +29,19 @@ class ValueStrip:
     """x of the value 0; None: it lies outside, or at an end."""
     words: str
     """The same in words."""
+    low: float = 0.0
+    high: float = 0.0
+    """The ends that it is drawn between."""
 
 
 def strip(values: Sequence[float], limits: Sequence[float] | None) -> ValueStrip:
-    """The values over their range, else from the least to the greatest; the fullest bin is as high as the strip."""
+    """The values over their range, else from the least to the greatest, as where the range is so wide that all values
+    would fall into one bin; the fullest bin is as high as the strip."""
     if not values:
         return ValueStrip((), None, "no values")
-    low, high = limits if limits is not None and limits[1] > limits[0] else (min(values), max(values))
+    own = (min(values), max(values))
+    known = limits is not None and own[1] - own[0] < limits[1] - limits[0] < WIDEST
+    low, high = limits if limits is not None and known else own
     wide = (high - low) or 1.0
     counts = Counter(min(BINS - 1, max(0, int((value - low) / wide * BINS))) for value in values)
     most, step = max(counts.values()), WIDTH / BINS
@@ -45,7 +53,7 @@ def strip(values: Sequence[float], limits: Sequence[float] | None) -> ValueStrip
     fullest = max(counts, key=lambda place: (counts[place], -place))
     at = [low + wide * (fullest + end) / BINS for end in (0, 1)]
     words = f"{len(values)} values from {min(values):g} to {max(values):g}, most between {at[0]:g} and {at[1]:g}"
-    return ValueStrip(tuple(bars), zero, words)
+    return ValueStrip(tuple(bars), zero, words, low, high)
 
 
 def shares(points: Sequence[ExperiencePoint]) -> dict[str, float]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from conch.experience import CostSummary, ExperiencePoint
 from conch.views import EXECUTED, amount_words, fixed, signed
@@ -97,8 +97,26 @@ def moving_mean(values: Sequence[float | None], window: int = MEAN) -> list[floa
     return found
 
 
-def sparks(points: Sequence[ExperiencePoint]) -> dict[str, str]:
-    """Key figure -> the path of its line over these cycles, 100 wide and 26 high; empty of fewer than two values."""
+class Spark(NamedTuple):
+    """The line of a key figure, drawn from its lowest to its highest value."""
+
+    path: str
+    """100 wide and 26 high; empty of fewer than two values."""
+    low: str
+    high: str
+    """The ends in words; empty without a path."""
+
+
+_ENDS: Final[dict[str, Callable[[float], str]]] = {
+    "reward": lambda value: signed(value, 2),
+    "needs": lambda value: fixed(value, 2),
+    "exploration": lambda value: fixed(value, 0),
+}
+"""How the ends of a key figure's line are written, if not as a share."""
+
+
+def sparks(points: Sequence[ExperiencePoint]) -> dict[str, Spark]:
+    """Key figure -> its line over these cycles."""
     if not points:
         return {}
     levels = [fmean(point.needs_after.values()) if point.needs_after else None for point in points]
@@ -113,21 +131,25 @@ def sparks(points: Sequence[ExperiencePoint]) -> dict[str, str]:
         "exploration": met,
         "coverage": moving_mean([point.coverage for point in points]),
     }
-    return {name: _path(values) for name, values in lines.items()}
+    return {
+        name: _spark(values, _ENDS.get(name, lambda share: f"{fixed(100 * share, 0)}%"))
+        for name, values in lines.items()
+    }
 
 
-def _path(values: Sequence[float | None]) -> str:
-    """A line from the lowest to the highest of these values, at most 100 places."""
+def _spark(values: Sequence[float | None], write: Callable[[float], str]) -> Spark:
+    """The line of at most 100 places of these values."""
     step = -(-len(values) // 100)
     known = [(at, value) for at, value in enumerate(values) if value is not None and (len(values) - 1 - at) % step == 0]
     if len(known) < 2:
-        return ""
+        return Spark("", "", "")
     low, high = min(value for _, value in known), max(value for _, value in known)
     flat = high - low < 1e-9
     wide = 100 / (len(values) - 1)
-    return "M" + "L".join(
+    path = "M" + "L".join(
         f"{at * wide:.1f} {13 if flat else 24 - 22 * (value - low) / (high - low):.1f}" for at, value in known
     )
+    return Spark(path, write(low), write(high))
 
 
 def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:

@@ -8,9 +8,8 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from conch.experience import ExperiencePoint
-from conch.views import EXECUTED, Interval, difference_interval, fixed, signed
+from conch.views import EXECUTED, Interval, difference_interval, fixed, moves_goal, signed
 from conch_services.dashboard.compare.subjects import ComparedSubject
-from conch_services.dashboard.story.reading import moves_goal
 from conch_services.dashboard.story.strip import adds
 
 MOST_POINTS: Final = 40
@@ -111,7 +110,8 @@ def _cell(said: str, away: Interval, write: Written) -> FigureCell:
 
 
 def curve_data(subjects: Sequence[ComparedSubject]) -> dict[str, object]:
-    """The reward of each subject by the number of the act within it, in groups of equal size."""
+    """The reward of each subject by the number of the act within it, in groups of equal size; the last one of which
+    more than half is there ends the axis."""
     longest = max((len(one.points) for one in subjects), default=0)
     width = max(1, -(-longest // MOST_POINTS))
     places = range(0, longest, width)
@@ -120,7 +120,13 @@ def curve_data(subjects: Sequence[ComparedSubject]) -> dict[str, object]:
         totals = [point.total for point in one.points]
         groups = [totals[at : at + width] for at in places]
         lines[one.title] = [round(fmean(some), 4) if len(some) * 2 > width else None for some in groups]
-    return {"x": [at + 1 for at in places], "lines": lines, "width": width}
+    known = max((at for line in lines.values() for at, one in enumerate(line, 1) if one is not None), default=0)
+    return {
+        "x": [at + 1 for at in places][:known],
+        "lines": {title: line[:known] for title, line in lines.items()},
+        "width": width,
+        "colours": {one.title: one.colour for one in subjects},
+    }
 
 
 def same_states(subjects: Sequence[ComparedSubject]) -> list[SameState]:

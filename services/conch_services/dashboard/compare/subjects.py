@@ -13,6 +13,7 @@ from conch.experience import DecidedAct, ExperiencePoint, ExperienceReader
 from conch_schemas import AdapterPromoted, AdapterRolledBack
 from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import CycleWindow, cycle_since, points_in, window_of
+from conch_services.dashboard.story.strip import distinct_colours
 
 MOST: Final = 6
 SEARCHED: Final = 4000
@@ -47,6 +48,9 @@ class ComparedSubject(NamedTuple):
     """Oldest first, at most MOST_ACTS."""
     states: Sequence[DecidedAct]
     """Of the same acts, as far as they are known."""
+    colour: int
+    """Of the page, by the subject's name: the same beside whatever else it is compared with, but where two would be
+    alike."""
 
 
 class Offer(NamedTuple):
@@ -90,6 +94,8 @@ def usual_subjects(reader: ExperienceReader, agent: str) -> list[SubjectName]:
 def compared(reader: ExperienceReader, names: Iterable[SubjectName], *, several: bool) -> list[ComparedSubject]:
     """The subjects with their acts; `several`: the titles name the agent."""
     found = []
+    names = list(names)
+    colours = distinct_colours(f"{one.agent}/{one.kind}:{one.value}" for one in names)
     for name in names:
         title, points = _acts(reader, name)
         behind = points[-1].cycle + 1 if points else 0
@@ -97,7 +103,8 @@ def compared(reader: ExperienceReader, names: Iterable[SubjectName], *, several:
         span = points[-1].cycle - points[0].cycle + 1 if points else 0
         acts = reader.charts.decided(name.agent, min(span, SEARCHED), behind) if points else []
         states = [one for one in acts if one.cycle in mine]
-        found.append(ComparedSubject(name, f"{name.agent}: {title}" if several else title, points, states))
+        colour = colours[f"{name.agent}/{name.kind}:{name.value}"]
+        found.append(ComparedSubject(name, f"{name.agent}: {title}" if several else title, points, states, colour))
     return found
 
 

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from conch.experience import SkillBucket
-from conch_services.dashboard.story.strip import colour_of
+from conch_services.dashboard.story.strip import distinct_colours
 
 MOST_BUCKETS: Final = 100
 LEAST_WIDTH: Final = 10
 """Cycles of a bucket of a short life: with fewer, a river is all noise (ours)."""
 MOST_BANDS: Final = 7
 """Skills with a band of their own, the most frequent of the life; the rest is one band."""
-COLOURS: Final = (1, 2, 3, 4, 5, 7, 8)
-"""Colours of bands: all but the grey one, which is that of the rest."""
 OTHERS: Final = "others"
 WIDTH, HEIGHT = 1000.0, 200.0
 
@@ -59,21 +57,11 @@ def river(found: Sequence[SkillBucket]) -> list[RiverBand]:
         earned[name] += one.total
     buckets = [counts[at] for at in sorted(counts)]
     names = [*own, OTHERS] if len(own) < len(ranked) else own
-    colours = _colours(own)
+    colours = distinct_colours(own)
     return [
         _band(name, at, names, buckets, earned[name])._replace(colour=colours.get(name, 0))
         for at, name in enumerate(names)
     ]
-
-
-def _colours(names: Sequence[str]) -> dict[str, int]:
-    """A colour for each of at most MOST_BANDS names, no two alike: the one that it has elsewhere, if it is free."""
-    free, found = list(COLOURS), dict[str, int]()
-    for name in names:
-        wanted = colour_of(name)
-        found[name] = wanted if wanted in free else free[0]
-        free.remove(found[name])
-    return found
 
 
 def _band(name: str, at: int, names: Sequence[str], buckets: Sequence[Counter[str]], earned: float) -> RiverBand:

@@ -26,7 +26,7 @@ from conch.views import (
     sealed_principles,
     whole_row,
 )
-from conch.witness import ForgottenRecords, MarkProblem, Verification
+from conch.witness import ChainStart, ForgottenRecords, MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
@@ -108,11 +108,15 @@ def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
 
 
 def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
-    """The problems of these marks: their hashes, their links, and their references to the mark before."""
+    """The problems of these marks: their hashes, and their references to the mark before. A link to a mark that is not
+    read here, as to the act before of the same episode, is left to the verification of the whole chain."""
     own = {mark.sequence for mark in marks}
     chain = Verification(agent, ForgottenRecords(stored.forgotten(agent)))
-    for mark in sorted([*marks, *_before(stored, agent, own)], key=lambda one: one.sequence):
+    read = sorted([*marks, *_before(stored, agent, own)], key=lambda one: one.sequence)
+    for mark in read:
         chain.take(mark)
+    if read and read[0].sequence:
+        chain.begin_at(ChainStart(0, read[0].sequence, read[0].previous))
     yield from (one for one in chain.broken() if one.kind != "missing" and one.sequence in own)
 
 

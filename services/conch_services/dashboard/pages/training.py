@@ -24,6 +24,7 @@ from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import CycleWindow, window_of
+from conch_services.dashboard.story.strip import distinct_colours
 from conch_services.dashboard.story.verdicts import learning_verdict
 from conch_services.dashboard.world import DashboardContext
 
@@ -85,7 +86,13 @@ async def training(request: Request) -> Response:
             "verdict_said": learning_verdict(earned, len(acted), trained),
             "last": len(acted),
             "window": window,
-            "data": {"most": LAST, "whole": window is not None, **lines, **more},
+            "data": {
+                "most": LAST,
+                "whole": window is not None,
+                "colours": distinct_colours(lines["lines"]["totals"]),
+                **lines,
+                **more,
+            },
             "next": max(0, lines["x"][-1] - AGAIN) if lines["x"] else 0,
             "after": after(request, position),
             "shown": shown,

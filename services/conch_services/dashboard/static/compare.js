@@ -9,8 +9,8 @@ const figure = document.getElementById("compare-chart"), vote = document.getElem
 const skipped = [];
 
 if (figure) {
-  const { x, lines } = given("compare-data");
-  const series = Object.keys(lines).map((label, at) => ({ label, colour: `c${at + 1}`, width: 2, dash: DASHES[at] }));
+  const { x, lines, colours } = given("compare-data");
+  const series = Object.keys(lines).map((label, at) => ({ label, colour: `c${colours[label]}`, width: 2, dash: DASHES[at] }));
   chart(figure, { series, unit: "act", title: "reward" }).set([x, ...Object.values(lines)]);
 }
 

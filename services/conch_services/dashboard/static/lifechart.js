@@ -1,9 +1,11 @@
 // The curve of a whole life: mean, band and ends of each group of cycles, with flags, vertical lines and a tooltip.
-import { along, around, colour, explore, FONT, stroke, upward, when } from "./plotting.js";
+import { along, around, colour, explore, FONT, stroke, upward, when, written } from "./plotting.js";
 import uPlot from "./vendor/uPlot.esm.min.js";
 import { signed } from "./words.js";
 
 const LINES = { weights: "c4", policy: "c2", generation: "c7", pause: "c6", quiet: "c6" };
+
+const FLAGS = 20; // pixels at the top where the flags stand
 
 /** The chart in `figure`; `open(cycle)` is called for a click; `zoom(first, last)` with the cycles that were drawn over. */
 export function lifeChart(figure, { open, zoom }) {
@@ -18,6 +20,7 @@ export function lifeChart(figure, { open, zoom }) {
     pick: open,
     zoom: (first, last) => zoom(Math.max(data.begin, first), Math.min(data.behind - 1, last)),
     marks: () => (data?.moments ?? []).map(({ kind, cycle, words }) => ({ x: cycle, label: words, colour: LINES[kind], dashed: true })),
+    head: FLAGS,
     bands: [{ series: [2, 1], fill: () => colour("c1", 0.1) }, { series: [4, 3], fill: () => colour("c1", 0.22) }],
   });
   const made = new uPlot({
@@ -39,9 +42,8 @@ export function lifeChart(figure, { open, zoom }) {
     if (data.baseline) {
       const [value, words] = data.baseline, y = u.valToPos(value, "y", true);
       stroke(ctx, [bbox.left, y], [bbox.left + bbox.width, y], colour("edge"));
-      ctx.fillStyle = colour("faint");
       ctx.textAlign = "right";
-      ctx.fillText(`${words} ${signed(value, 2)}`, bbox.left + bbox.width - 4 * scale, y + 13 * scale);
+      written(ctx, `${words} ${signed(value, 2)}`, bbox.left + bbox.width - 4 * scale, y + 13 * scale, colour("faint"));
     }
     ctx.fillStyle = colour("good");
     let taken = -Infinity;

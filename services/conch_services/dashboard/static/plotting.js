@@ -69,9 +69,9 @@ async function ask(cycle) {
  * under(u): the {at, x} under the cursor, else null: at is the place in the data; name(x, at): what an x is, in words;
  * lines(at, x): [[words, class or empty], …], said below it; cycles: whether an x is a cycle, whose act is then asked for and
  * told; pick(x): a point was clicked, or Enter pressed on it; zoom(first, last): so much of the x axis was drawn over;
- * marks(): vertical lines, [{x, label, colour, dashed}]; bands: [{series: [upper, lower], fill}], as uPlot takes them.
+ * marks(): vertical lines, [{x, label, colour, dashed}]; head: pixels at the top that their labels leave free; bands: [{series: [upper, lower], fill}], as uPlot takes them.
  */
-export function explore(figure, { name, lines, under = nearest, cycles = false, pick = null, zoom = null, marks = () => [], bands = [] }) {
+export function explore(figure, { name, lines, under = nearest, cycles = false, pick = null, zoom = null, marks = () => [], head = 0, bands = [] }) {
   const plot = figure.querySelector(".plot");
   const tip = figure.appendChild(make("div", { class: "tip", hidden: "" }));
   const said = figure.appendChild(make("span", { class: "unseen", "aria-live": "polite" }));
@@ -152,7 +152,7 @@ export function explore(figure, { name, lines, under = nearest, cycles = false, 
       ready: (made) => { ready(made); sized.observe(plot); },
       setCursor: () => { if (u) moved(); },
       setSelect: () => { if (u) chosen(); },
-      draw: (made) => drawMarks(made, marks()),
+      draw: (made) => drawMarks(made, marks(), head),
       destroy: () => {
         shown.delete(u);
         sized.disconnect();
@@ -187,8 +187,18 @@ export function stroke(ctx, [x, y], [toX, toY], paint, dashed = true) {
   ctx.setLineDash([]);
 }
 
+/** Words of a canvas with the card's ground around each letter, so that a line or band behind them hides none. */
+export function written(ctx, words, x, y, paint) {
+  ctx.lineJoin = "round";
+  ctx.lineWidth = 3 * devicePixelRatio;
+  ctx.strokeStyle = colour("card");
+  ctx.strokeText(words, x, y);
+  ctx.fillStyle = paint;
+  ctx.fillText(words, x, y);
+}
+
 /** A line at each mark, with its label at the top: the labels of marks close together stand one below the other. */
-function drawMarks(u, marks) {
+function drawMarks(u, marks, head) {
   const { ctx, bbox } = u, scale = devicePixelRatio, row = 14 * scale;
   ctx.save();
   ctx.font = `${11 * scale}px Inter, system-ui, sans-serif`;
@@ -204,8 +214,7 @@ function drawMarks(u, marks) {
     if (place < 0) place = taken.length;
     if (place >= LABEL_ROWS) continue;
     taken[place] = left + wide;
-    ctx.fillStyle = colour(name);
-    ctx.fillText(label, left, bbox.top + row * (place + 1));
+    written(ctx, label, left, bbox.top + head * scale + row * (place + 1), colour(name));
   }
   ctx.restore();
 }

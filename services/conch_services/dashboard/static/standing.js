@@ -50,6 +50,10 @@ function show() {
   const over = isGone() || isOver();
   banner.classList.toggle("calm", over);
   banner.setAttribute("role", over ? "status" : "alert");
+  if (over && state !== "ended") {
+    state = "ended";
+    tell("agent", { state });
+  }
   if (over) {
     const { run, acted, cycle } = banner.dataset;
     const copy = make("button", { type: "button", class: "quiet" }, "Copy");

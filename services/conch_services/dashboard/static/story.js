@@ -24,7 +24,7 @@ function show() {
 on("drawn", ({ id }) => { if (id === "now") show(); });
 on("state", (now) => { live = now.live; show(); });
 on("agent", ({ state }) => {
-  const words = { silent: "does not answer" };
+  const words = { silent: "does not answer", ended: "not running" };
   $("run-state").textContent = words[state] ?? state;
   $("run-state").classList.toggle("good", state === "running");
 });

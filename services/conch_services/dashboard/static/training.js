@@ -12,16 +12,19 @@ const NAMES = { loss: "loss", eval_loss: "held-out loss", kl: "KL", margin: "mar
 const open = (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; };
 
 const total = charts({ totals: { pick: open, zoom, title: "reward", looks: [{ width: 2 }] } });
-const steps = charts({ losses: { unit: "step", plain: true, looks: [{ width: 2 }] }, drift: { unit: "step", looks: [{ width: 2, colour: "c2" }, { width: 2, colour: "c4" }] } });
+const steps = charts({ losses: { unit: "step", title: "loss", plain: true, looks: [{ width: 2 }] }, drift: { unit: "step", title: "KL and margin, nats", looks: [{ width: 2 }] } });
+const OF_FIGURE = { [NAMES.loss]: 1, [NAMES.eval_loss]: 3, [NAMES.kl]: 2, [NAMES.margin]: 4 };
 const grow = series(given("data").most);
+const known = {}; // colour of each policy or generation, by its name
 
 function draw() {
-  const { marks, round, deeds, ...fresh } = given("data");
-  total({ ...grow(fresh), marks });
+  const { marks, round, deeds, colours, ...fresh } = given("data");
+  Object.assign(known, colours);
+  total({ ...grow(fresh), marks, colours: known });
   document.getElementById("round-charts").hidden = !round;
   if (round) {
     const of = (...names) => Object.fromEntries(names.filter((name) => name in round.lines).map((name) => [NAMES[name], round.lines[name]]));
-    steps({ x: round.steps, lines: { losses: of("loss", "eval_loss"), drift: of("kl", "margin") } });
+    steps({ x: round.steps, lines: { losses: of("loss", "eval_loss"), drift: of("kl", "margin") }, colours: OF_FIGURE });
   }
   document.getElementById("stop").disabled = !deeds?.stop;
   document.getElementById("rollback").disabled = !deeds?.rollback;

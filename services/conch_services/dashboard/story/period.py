@@ -9,14 +9,13 @@ from typing import Final
 
 from conch.curiosity import entropy
 from conch.experience import ExperiencePoint, ExperienceReader
-from conch.views import ENDS, LifeStretch, life_verdict
+from conch.views import ENDS, LifeStretch, changes_between, life_verdict
 from conch_services.dashboard.ranges.wanted import WantedRange
 from conch_services.dashboard.ranges.window import CycleWindow, points_in, window_of
 from conch_services.dashboard.story.curve import LEAST_WIDTH, LifeBucket, LifeCurve
 from conch_services.dashboard.story.reading import (
     DOES_LAST,
     LifeFigures,
-    changes_between,
     does_most,
 )
 

@@ -11,8 +11,12 @@ from conch.views import signed, step_words
 
 WIDTH: Final = 100.0
 """Width of a strip, which stands for a sum of 1, or for the larger of the two sums where that is more."""
-COLOURS: Final = 8
-"""Colours of the page, 1 to 8."""
+COLOURS: Final = 12
+"""Colours of the page, 1 to 12."""
+OF_CONCH: Final = 8
+"""Those of the parts that come with Conch; other parts have the rest."""
+HUES: Final = (1, 2, 3, 4, 7, 9, 10, 11, 12)
+"""All but the grey one, and red and green, which say bad and good."""
 _OWN: Final = {
     "execution": 2,
     "format": 1,
@@ -29,6 +33,8 @@ _OWN: Final = {
     "autonomy": 5,
     "social": 4,
     "intrinsic": 6,
+    "taken off for repetition": 5,
+    "cut while a need starves": 6,
 }
 """The colours of parts that come with Conch; another one's comes from its name, so that it is the same everywhere."""
 LEAST: Final = 0.0005
@@ -70,7 +76,16 @@ def adds(experience: ComposedReward) -> dict[str, float]:
 
 def colour_of(name: str) -> int:
     """The colour of a part: by its name alone, the same on every page and in every chart."""
-    return _OWN.get(name) or 1 + zlib.crc32(name.encode()) % COLOURS
+    return _OWN.get(name) or 1 + OF_CONCH + zlib.crc32(name.encode()) % (COLOURS - OF_CONCH)
+
+
+def distinct_colours(names: Iterable[str]) -> dict[str, int]:
+    """A colour for each name, whatever order the names come in: one of HUES, and of at most nine no two alike."""
+    found: dict[str, int] = {}
+    for name in sorted(names):
+        at = HUES.index(_OWN[name]) if _OWN.get(name) in HUES else zlib.crc32(name.encode()) % len(HUES)
+        found[name] = next((one for one in (*HUES[at:], *HUES) if one not in found.values()), HUES[at])
+    return found
 
 
 def colours_of(charts: Mapping[str, Iterable[str]]) -> dict[str, int]:

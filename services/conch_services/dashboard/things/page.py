@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +32,8 @@ LAST: Final = 1000
 """Cycles over which it is told what a policy earned."""
 ACTS: Final = 5
 """Acts of a goal or a rule that are named, the newest."""
+ALIKE: Final = 20
+"""Notes of nearly the same words among which the one that begins so is looked for."""
 LARGEST: Final = 2**63 - 1
 
 
@@ -174,8 +177,14 @@ async def _letter(world: DashboardContext, agent: str, name: str) -> Thing | Non
 
 
 async def _note(world: DashboardContext, agent: str, name: str) -> Thing | None:
+    """By its id, or by how its text begins: a cycle knows the notes that it recalled by their words alone."""
+
     def read(store: LongTermMemory) -> Thing | None:
-        rows = memories_shown(agent, len(store), store.find(name, 1)).memories
+        named = store.find(name, 1)
+        if not named:
+            near = store.recall(name, ALIKE, now=time.time())
+            named = tuple(one.memory for one in near if one.memory.text.startswith(name))[:1]
+        rows = memories_shown(agent, len(store), named).memories
         if not rows:
             return None
         one = rows[0]

@@ -32,6 +32,8 @@ LABEL = 13
 """Characters that the labels take."""
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
 """The least size of a terminal that is believed."""
+_KEPT = "\ue000"
+"""Stands for a space that no line may end at."""
 _MORE = re.compile(r"and (\d+) more(: .*)?")
 
 
@@ -218,12 +220,16 @@ def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
-    """The line wrapped between words where possible, with continuation lines under its text."""
+    """The line wrapped between words where possible, with continuation lines under its text; of a list, whose things
+    have two spaces between them, between its things: a name keeps its figure."""
     from rich.console import Console
     from rich.text import Text
 
-    parts = Text(safe_text(line[LABEL:])).wrap(Console(), columns - LABEL, overflow="fold")
-    return [f"{'' if number else line[:LABEL]:<{LABEL}}{part.plain}".rstrip() for number, part in enumerate(parts)]
+    room = columns - LABEL
+    things = safe_text(line[LABEL:]).split("  ")
+    whole = (one.replace(" ", _KEPT) if len(things) > 1 and len(one) <= room else one for one in things)
+    parts = [part.plain.replace(_KEPT, " ") for part in Text("  ".join(whole)).wrap(Console(), room, overflow="fold")]
+    return [f"{'' if number else line[:LABEL]:<{LABEL}}{part}".rstrip() for number, part in enumerate(parts)]
 
 
 def _cut(line: str, columns: int) -> str:

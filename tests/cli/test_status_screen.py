@@ -123,3 +123,17 @@ def test_many_agents_fit_too(state: str) -> None:
 
     assert len(lines) <= 23
     assert any(line.strip().startswith("agents       1000:") for line in lines)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_name_keeps_its_figure(columns: int) -> None:
+    """At every width a list is wrapped between its things, under its first one; no line is longer than the terminal."""
+    line = "  mean       " + "  ".join(
+        f"{name} +0.{at:02}" for at, name in enumerate(("format", "a_long_name" * 3) * 5)
+    )
+
+    lines = fitted([line], columns, 40)
+
+    assert max(map(len, lines)) <= columns
+    assert {one[:13] for one in lines[1:]} == {" " * 13}
+    assert [pair for one in lines for pair in one[13:].split("  ")] == line[13:].split("  ")

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, ViewportSize
+from playwright.async_api import Page, ViewportSize, expect
 
 from conch_services.dashboard.page import MENU
-from tests.dashboard.conftest import Complaints
+from tests.dashboard.conftest import Complaints, Dashboard
+from tests.dashboard.test_alarms import GAMED, HABIT, on_now
+from tests.dashboard.test_bus import letter
 
 AXE = Path(__file__).parents[2] / ".venv/node/node_modules/axe-core/axe.min.js"
 PAGES = [*(entry.path for entry in MENU), "/cycles/13", "/cycles/7?view=json", "/cycles/9999"]
@@ -32,15 +34,10 @@ def axe() -> str:
     return AXE.read_text()
 
 
-@pytest.mark.parametrize("path", PAGES)
-async def test_a_page_keeps_nobody_out(tab: Page, complaints: Complaints, axe: str, path: str) -> None:
-    """Contrast, names, roles and landmarks hold in both themes; on a narrow screen nothing goes beyond the side."""
+async def shut_out(tab: Page, axe: str) -> list[dict[str, Any]]:
+    """What axe calls serious on the page as it stands, at both sizes and in both themes; and what needs scrolling."""
     await tab.emulate_media(color_scheme="light", reduced_motion="reduce")
-    await tab.goto(f".{path}")
-    if path == "/cycles/9999":
-        complaints.pardon()
     await tab.evaluate(axe)
-
     found: list[dict[str, Any]] = []
     for size in SIZES.values():
         await tab.set_viewport_size(size)
@@ -48,9 +45,52 @@ async def test_a_page_keeps_nobody_out(tab: Page, complaints: Complaints, axe: s
         found += await tab.evaluate(RUN)
         await tab.emulate_media(color_scheme="dark")
         found += await tab.evaluate(RUN, ["color-contrast"])
+    wide = await tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return [one for one in found if one["impact"] in SERIOUS] + ([{"id": "sideways", "by": wide}] if wide > 0 else [])
 
-    assert [one for one in found if one["impact"] in SERIOUS] == []
-    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_keeps_nobody_out(tab: Page, complaints: Complaints, axe: str, path: str) -> None:
+    """Contrast, names, roles and landmarks hold in both themes; on a narrow screen nothing goes beyond the side."""
+    if path == "/cycles/9999":
+        complaints.pardon()
+    await tab.goto(f".{path}")
+
+    assert await shut_out(tab, axe) == []
+
+
+@pytest.mark.parametrize("path", ["/", "/overview", "/rewards", "/alarms"])
+async def test_an_alarm_keeps_nobody_out(dashboard: Dashboard, tab: Page, axe: str, path: str) -> None:
+    """Its banner, its chip in the menu and what needs a person: a warning and a serious one, and a dead letter."""
+    await on_now(dashboard, HABIT, GAMED)
+    await letter(dashboard, "it broke")
+    await tab.goto(f".{path}")
+    await expect(tab.locator("main")).to_contain_text("stuck in a habit")
+
+    assert await shut_out(tab, axe) == []
+
+
+async def test_an_ended_run_keeps_nobody_out(
+    dashboard: Dashboard, tab: Page, complaints: Complaints, axe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The calm banner with the command that starts it again, and the buttons that are off."""
+    complaints.pardon()
+    monkeypatch.setattr(dashboard.world, "shared_events", None)
+    dashboard.world.hub.state = "no run is in progress"
+    await tab.goto("./")
+    await expect(tab.locator("#banner.calm")).to_be_visible()
+    await expect(tab.locator("#run-state")).to_have_text("not running")
+
+    assert await shut_out(tab, axe) == []
+
+
+@pytest.mark.parametrize("path", ["/training", "/chat", "/compare", "/things/component/execution"])
+async def test_a_verdict_keeps_nobody_out(tab: Page, axe: str, path: str) -> None:
+    """The card with the first sentence of a page, an unfolded table behind a chart, an unfolded list of terms."""
+    await tab.goto(f".{path}")
+    await tab.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
+
+    assert await shut_out(tab, axe) == []
 
 
 async def test_what_keeps_somebody_out_is_found(tab: Page, axe: str) -> None:

@@ -24,7 +24,7 @@ GAMED = ActiveAlarm("held_out", "tasteful", 9, 1.4, 1.0, "the total left the hel
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-async def _on(dashboard: Dashboard, *active: ActiveAlarm) -> None:
+async def on_now(dashboard: Dashboard, *active: ActiveAlarm) -> None:
     """These alarms are on, as the watchers' state has them."""
     state = WatchState(active=active)
     await dashboard.bus.put(state_key(CONSUMER, "echo"), encode_state(state, 1, ""), revision=0)
@@ -32,7 +32,7 @@ async def _on(dashboard: Dashboard, *active: ActiveAlarm) -> None:
 
 async def test_alarms_are_told_with_what_matters_first(dashboard: Dashboard) -> None:
     """The serious one before the warning, each with its severity; the frame of every page counts both."""
-    await _on(dashboard, HABIT, GAMED)
+    await on_now(dashboard, HABIT, GAMED)
 
     page = parsed((await dashboard.client.get("/alarms")).text)
     frame = parsed((await dashboard.client.get("/cycles")).text)
@@ -46,7 +46,7 @@ async def test_alarms_are_told_with_what_matters_first(dashboard: Dashboard) -> 
 
 async def test_a_press_acknowledges_an_alarm_for_good(dashboard: Dashboard, tab: Page) -> None:
     """It stays on, asks for no one any more on any page, and a file of the home remembers it."""
-    await _on(dashboard, HABIT)
+    await on_now(dashboard, HABIT)
     await tab.goto("./alarms")
     await tab.get_by_role("button", name="Acknowledge").click()
 

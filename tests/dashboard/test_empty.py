@@ -9,8 +9,12 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.home import Home
+from conch_services.dashboard.page import MENU
 from tests.dashboard.conftest import Dashboard, Seeded
 from tests.dashboard.life import Life
+from tests.dashboard.test_access import axe, shut_out
+
+__all__ = ["axe"]  # a fixture
 
 
 @pytest.fixture
@@ -51,3 +55,11 @@ async def test_no_cycle_of_an_empty_home_is_found(dashboard: Dashboard) -> None:
 
     assert answer.status_code == 404
     assert "there are no experiences" in answer.text
+
+
+@pytest.mark.parametrize("path", [entry.path for entry in MENU])
+async def test_an_empty_home_keeps_nobody_out(tab: Page, axe: str, path: str) -> None:
+    """Axe finds nothing serious on any page on which there is nothing yet, in both themes and at both sizes."""
+    await tab.goto(f".{path}")
+
+    assert await shut_out(tab, axe) == []

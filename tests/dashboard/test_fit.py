@@ -1,4 +1,4 @@
-"""What fits at three widths: no table hides its columns, words stand beside their chip, no colour stands for two parts."""
+"""What fits at three widths: no table hides columns, words stand beside their chip, a colour is that of one name."""
 
 from __future__ import annotations
 

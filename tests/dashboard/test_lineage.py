@@ -15,7 +15,7 @@ from conch_schemas import PromptMessage, TrainingStarted
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import DECODING, HOSTILE
-from tests.dashboard.test_access import RUN, SERIOUS, SIZES, axe
+from tests.dashboard.test_access import axe, shut_out
 from tests.training.lives import STEPS, LineageLife, digest_of
 
 __all__ = ["axe"]  # a fixture
@@ -281,17 +281,6 @@ async def test_a_refusal_of_the_trainer_stands_in_the_dialog(
 async def test_a_lineage_keeps_nobody_out(dashboard: Dashboard, tab: Page, axe: str) -> None:
     """Axe finds nothing serious in both themes; on a narrow screen nothing goes beyond the side."""
     await lived(dashboard, running=True)
-    await tab.emulate_media(color_scheme="light", reduced_motion="reduce")
     await tab.goto(f"./training?round={digest_of('round 1')}")
-    await tab.evaluate(axe)
 
-    found: list[dict[str, Any]] = []
-    for size in SIZES.values():
-        await tab.set_viewport_size(size)
-        await tab.emulate_media(color_scheme="light")
-        found += await tab.evaluate(RUN)
-        await tab.emulate_media(color_scheme="dark")
-        found += await tab.evaluate(RUN, ["color-contrast"])
-
-    assert [one for one in found if one["impact"] in SERIOUS] == []
-    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await shut_out(tab, axe) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -21,7 +22,10 @@ from conch_schemas import (
     consequence_id,
     subject_filter,
 )
+from conch_services.dashboard.story import page as story_page
+from conch_services.dashboard.story.needs_you import NeedsYou, Waiting
 from tests.approving import asking
+from tests.conftest import Until
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 from tests.dashboard.document import parsed
 from tests.dashboard.life import HOSTILE
@@ -198,8 +202,36 @@ async def test_what_needs_a_person_says_what_to_do(tab: Page, dashboard: Dashboa
     await expect(first.locator("p")).to_be_visible()
 
 
-async def test_a_rule_that_fails_and_a_need_that_starves_are_told(dashboard: Dashboard) -> None:
+async def test_a_slow_look_is_shown_once_it_is_done(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long each look takes, the page shows what the one before has found, and says so until there is one."""
+    may_end, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(_world: object) -> Waiting:
+        await may_end.wait()
+        ended.set()
+        return Waiting((NeedsYou("need", "warning", "", "joy starves", "0.10", "", "/needs"),), 0, "")
+
+    monkeypatch.setattr(story_page, "waiting", slow)
+    monkeypatch.setattr(story_page, "FRESH_SECONDS", 0.0)
+    first = (await dashboard.client.get("/story/needs-you")).text
+    may_end.set()
+    await ended.wait()
+    may_end.clear()
+    second = (await dashboard.client.get("/story/needs-you")).text
+    may_end.set()
+
+    assert "It is being looked at." in first
+    assert "not known" not in first
+    assert "joy starves" in second
+
+
+async def test_a_rule_that_fails_and_a_need_that_starves_are_told(dashboard: Dashboard, until: Until) -> None:
     """A component with a score that never came, by its name, with the way to it."""
+
+    async def looked() -> bool:
+        return "being looked at" not in (await dashboard.client.get("/story/needs-you")).text
+
+    await until(looked)
     page = parsed((await dashboard.client.get("/")).text)
     words = [one.text for one in page.one("section", id="needs-you").all("span", class_="what")]
 

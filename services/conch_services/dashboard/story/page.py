@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import reduce
-from typing import Final
+from typing import Final, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -168,14 +168,17 @@ async def _streamed(request: Request, agent: str) -> StreamLife:
 
 
 async def _waits(request: Request) -> Waiting:
-    world: DashboardContext = request.app.state.world
     state = request.app.state
+
+    async def looked() -> Waiting:
+        state.last_waiting = await waiting(state.world)
+        return cast(Waiting, state.last_waiting)
+
     try:
         async with asyncio.timeout(WAIT_SECONDS):
-            found: Waiting = await kept(request, "waiting", FRESH_SECONDS).get("", lambda: waiting(world))
-    except TimeoutError:  # of many agents
-        return getattr(state, "last_waiting", None) or Waiting((), 0, "They are being looked at.", is_read=False)
-    state.last_waiting = found
+            found: Waiting = await kept(request, "waiting", FRESH_SECONDS).get("", looked)
+    except TimeoutError:  # of many agents, or on a busy machine: what the look before has found
+        return getattr(state, "last_waiting", None) or Waiting((), 0, "It is being looked at.", is_read=False)
     return found
 
 

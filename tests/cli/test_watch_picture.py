@@ -130,6 +130,19 @@ def test_no_panel_is_wider_than_its_room(width: int, text: str, level: float, to
     assert drawing.headline(board, life, width).cell_len == width
 
 
+@pytest.mark.parametrize(("parts", "said"), [(5, "part-4"), (8, "and 4 more")])
+def test_a_panel_says_how_many_it_leaves_out(parts: int, said: str) -> None:
+    """Of more components than it has lines for the last line counts the rest."""
+    life = WatchPicture(["echo"]).lives["echo"]
+    named = {f"part-{at}": 0.1 for at in range(parts)}
+    life.put(CycleRowModel(1, "n", "a", "none", 1.0, 0.5, "", 1, 0, named))
+
+    lines = drawing.components(life, 60).plain.splitlines()
+
+    assert len(lines) == drawing.PANEL_LINES
+    assert lines[-1].startswith(said)
+
+
 def test_hostile_words_are_text(filled: Life) -> None:
     """Markup stays as it is written; escape sequences are gone."""
     board = WatchPicture(["echo"])

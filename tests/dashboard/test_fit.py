@@ -16,7 +16,7 @@ HIDDEN = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).ma
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])
-@pytest.mark.parametrize("path", ["rewards", "bus", "compare", "training", "overview"])
+@pytest.mark.parametrize("path", ["rewards", "compare", "training", "overview"])
 async def test_no_table_hides_its_columns(dashboard: Dashboard, tab: Page, width: int, path: str) -> None:
     """What is wider than its card would be found by scrolling alone; a rule's long name takes lines, not columns."""
     act = await dashboard.world.read(lambda reader: reader.cycles.act("echo", 60))

@@ -40,6 +40,8 @@ def colour(value: float | None) -> str:
     return "" if not value else "green" if value > 0 else "red"
 
 
+PANEL_LINES = 5
+"""Lines of a panel of the screen."""
 ENDS = 20
 """Cycles at each end of those shown whose means the trend compares."""
 CHART_ROWS = 3
@@ -126,15 +128,19 @@ def total(life: AgentPicture, width: int) -> Text:
 
 
 def components(life: AgentPicture, width: int) -> Text:
-    """A line for each that is paid: its last value and its mean."""
+    """A line for each that is paid: its last value and its mean; of more than PANEL_LINES the last line counts the
+    rest."""
     text = Text(no_wrap=True, overflow="ellipsis")
     found = life.components()
     if not found:
         return text.append("none is known yet", "dim")
-    for place, (name, last, mean) in enumerate(found):
+    shown = len(found) if len(found) <= PANEL_LINES else PANEL_LINES - 1
+    for place, (name, last, mean) in enumerate(found[:shown]):
         text.append("\n" if place else "").append(f"{_named(name, width)} ")
         for value in (last, mean):
             text.append(f"{'-' if value is None else signed(value, 2):>6} ", colour(value))
+    if shown < len(found):
+        text.append(f"\nand {len(found) - shown} more", "dim")
     return text
 
 

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, ViewportSize, expect
+from playwright.async_api import Browser, Page, ViewportSize, expect
 
+from conch.config import Settings, UiSettings
+from conch.consumer import ServiceContext
 from conch_services.dashboard.page import MENU
-from tests.dashboard.conftest import Complaints, Dashboard
+from conch_services.dashboard.service import DashboardService
+from tests.dashboard.conftest import Complaints, Dashboard, Seeded, browser_logged_in
 from tests.dashboard.test_alarms import GAMED, HABIT, on_now
 from tests.dashboard.test_bus import letter
 
@@ -70,18 +73,19 @@ async def test_an_alarm_keeps_nobody_out(dashboard: Dashboard, tab: Page, axe: s
     assert await shut_out(tab, axe) == []
 
 
-async def test_an_ended_run_keeps_nobody_out(
-    dashboard: Dashboard, tab: Page, complaints: Complaints, axe: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_ended_run_keeps_nobody_out(seeded: Seeded, browser: Browser, axe: str) -> None:
     """The calm banner with the command that starts it again, and the buttons that are off."""
-    complaints.pardon()
-    monkeypatch.setattr(dashboard.world, "shared_events", None)
-    dashboard.world.hub.state = "no run is in progress"
-    await tab.goto("./")
-    await expect(tab.locator("#banner.calm")).to_be_visible()
-    await expect(tab.locator("#run-state")).to_have_text("not running")
+    service = DashboardService(ServiceContext(Settings(ui=UiSettings(port=0)), seeded.home.path))
+    async with service.serving():
+        assert service.address is not None
+        context = await browser_logged_in(browser, seeded.home, int(service.address.rpartition(":")[2]))
+        tab = await context.new_page()
+        await tab.goto("./")
+        await expect(tab.locator("#banner.calm")).to_be_visible()
+        await expect(tab.locator("#run-state")).to_have_text("not running")
 
-    assert await shut_out(tab, axe) == []
+        assert await shut_out(tab, axe) == []
+        await context.close()
 
 
 @pytest.mark.parametrize("path", ["/training", "/chat", "/compare", "/things/component/execution"])

@@ -15,11 +15,13 @@ const draw = lifeChart($("curve"), {
 
 on("drawn", ({ id }) => { if (id === "life") draw(given("life-data")); });
 
+const MOST_SECONDS = 3600; // of a clock: what began earlier goes on no more
 let live = true;
 function show() {
   const { began } = $("now").dataset;
   $("at").textContent = $("now-cycle").textContent;
-  $("clock").textContent = began && live ? `${Math.max(0, Math.round((Date.now() - Number(began)) / 1000))} s` : "";
+  const seconds = Math.max(0, Math.round((Date.now() - Number(began)) / 1000));
+  $("clock").textContent = began && live && seconds < MOST_SECONDS ? `${seconds} s` : "";
 }
 on("drawn", ({ id }) => { if (id === "now") show(); });
 on("state", (now) => { live = now.live; show(); });

@@ -43,7 +43,7 @@ SETTLE_MS = 1500
 MOST_BYTES = 300_000
 """Of one picture: they are fetched with the README."""
 WIDE, LONG = {"width": 1440, "height": 900}, {"width": 1440, "height": 1240}
-TALL, NARROW = {"width": 1280, "height": 1400}, {"width": 390, "height": 1100}
+TALL, NARROW = {"width": 1280, "height": 1240}, {"width": 390, "height": 1100}
 PAGES = (
     ("story-dark", "/", "dark", WIDE),
     ("story-light", "/", "light", WIDE),

@@ -79,3 +79,19 @@ async def test_a_memory_is_forgotten_once_that_is_confirmed(dashboard: Dashboard
     assert (await dashboard.client.delete(f"/api/v1/memories/{id}")).status_code == 404
     assert notes.recall("kelp") == ()
     notes.close()
+
+
+async def test_a_memory_opens_its_panel(dashboard: Dashboard, tab: Page) -> None:
+    """A press on its row shows where it comes from; a note is found by how its text begins, too, as cycles know it."""
+    remember(dashboard)
+    await tab.goto("./memory")
+    await tab.locator("tbody tr").filter(has_text="Kelp grows").locator("td").last.click()
+    await expect(tab.locator("#peek")).to_contain_text("Importance")
+    await expect(tab.locator("#peek")).to_contain_text("Kelp grows on rock")
+
+    known = await dashboard.client.get("/things/note/Kelp grows on")
+    unknown = await dashboard.client.get("/things/note/Kelp grows under")
+
+    assert known.status_code == 200
+    assert "/cycles/3" in known.text
+    assert unknown.status_code == 404

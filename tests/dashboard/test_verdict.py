@@ -149,3 +149,15 @@ def test_the_sentences_name_baseline_and_goals() -> None:
     assert told[-2:] == ("That is above choosing blindly (+0.10).", "27 of 1,500 acts moved a goal.")
     assert below[-2:] == ("That is below its first policy (+0.50).", "None of 1,500 acts moved a goal.")
     assert "fast" in judged(life).headline
+
+
+def test_no_sentence_denies_the_interval_beside_it() -> None:
+    """Where an interval that is shown leaves 0 out, at 95 %, the sentence does not say that nothing changed."""
+    weak = 0
+    for seed in range(60):
+        found = judged(series(400, lambda at: 0.00018 * at, 0.2, seed))
+        if found.kind == "unchanged" and found.change is not None and found.change.low > 0.0:
+            weak += 1
+            assert found.headline.startswith("Perhaps")
+
+    assert weak

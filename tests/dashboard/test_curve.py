@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.experience import LifeBlock
+from conch.views import changes_between
 from conch_services.dashboard.story.curve import BINS, MOST_BUCKETS, LifeBucket, LifeCurve
+from tests.dashboard.test_rewards import point
 
 BIN = 3.0 / BINS
 lives = st.lists(
@@ -96,3 +98,13 @@ def test_a_curve_without_cycles_has_no_buckets() -> None:
     curve.add([])
 
     assert (curve.buckets(), curve.behind) == ([], 0)
+
+
+def test_a_share_changes_by_points() -> None:
+    """What changed between two ends, on the page and in a report: from 50 to 100 % are 50 points more."""
+    ends = [[point(at)._replace(valid=odd or at % 2 == 0) for at in range(100)] for odd in (False, True)]
+
+    rows = {one.title: tuple(one)[1:] for one in changes_between(*ends)}
+
+    assert rows["Valid replies"] == ("50 %", "100 %", "+50 points", "good")
+    assert rows["Reward"][2:] == ("±0", "")

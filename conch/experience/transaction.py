@@ -64,6 +64,8 @@ class JoinTransaction:
     """Those whose act is new, or stands earlier than was known."""
     waiting: dict[JoinCase, None] = field(default_factory=dict)
     """Those that wait for another time than before."""
+    first: set[JoinCase] = field(default_factory=set)
+    """Those whose experience is recorded here for the first time."""
     puts: WriteBatch = field(default_factory=WriteBatch)
 
     # Each returns whether anything of the fact is new.
@@ -148,6 +150,8 @@ class JoinTransaction:
 
     def record(self, case: JoinCase, act: ActionTaken, verdict: ExperienceVerdict, body: bytes) -> ExperienceRecorded:
         """The next revision of the experience, with the verdict, whose row is `body`."""
+        if not case.revision:
+            self.first.add(case)
         case.revision, case.verdict = case.revision + 1, body
         context = case.context()
         experience = fitting(assemble(act, case.seq, verdict, context, revision=case.revision, recorded=self.now))
@@ -197,7 +201,7 @@ class JoinTransaction:
         return [
             (case.seq, case.act.agent, case.act.cycle, *_act_columns(case.act), self.change, case.number)
             for case in self.placed
-            if case.act is not None and case.revision
+            if case.act is not None and case.revision and case not in self.first
         ]
 
 

@@ -55,25 +55,29 @@ def export(
 ) -> None:
     """Write the experiences as a data set: a directory with train and eval, and a manifest."""
     from conch.config import Masker
-    from conch.data import Selection, redactor, rows_of, survey_of, write_snapshot
+    from conch.data import Selection, redactor, rows_of, survey_of, write_cycles, write_snapshot
+    from conch.experience import store_location
     from conch.review import REVIEWED_FORMATS, ReviewDecisions, ReviewPolicy, corrections_of, reviewed
 
     home, settings = common.existing(), common.settings()
     selection = Selection(
         agent, policy, _utc(since), _utc(until), coverage, positive, margin, eval_share, per_state, near, role
     )
+    masker, asked, folder = Masker.of(settings), ReviewPolicy.of(review), out or home.path / "data"
     store = _store(common)
     try:
-        redact, asked = redactor(Masker.of(settings)), ReviewPolicy.of(review)
-        survey = survey_of(store.examples.marks(), selection.eval_share)
-        answers = rows_of(store, format, selection, redact=redact, synthetic=synthetic, survey=survey)
-        if format in REVIEWED_FORMATS:
-            decisions = ReviewDecisions(store.reviews.walk())
-            corrections = corrections_of(store, format, decisions, selection, redact=redact, survey=survey)
-            answers = reviewed(answers, decisions, asked, corrections)
-        place, manifest = write_snapshot(
-            answers, out or home.path / "data", format, selection, name=snapshot, jsonl=jsonl
-        )
+        if format == "cycles":
+            location = store_location(settings.store.url, home.path)
+            place, manifest = write_cycles(location, store, folder, selection, masker, name=snapshot, jsonl=jsonl)
+        else:
+            redact = redactor(masker)
+            survey = survey_of(store.examples.marks(), selection.eval_share)
+            answers = rows_of(store, format, selection, redact=redact, synthetic=synthetic, survey=survey)
+            if format in REVIEWED_FORMATS:
+                decisions = ReviewDecisions(store.reviews.walk())
+                corrections = corrections_of(store, format, decisions, selection, redact=redact, survey=survey)
+                answers = reviewed(answers, decisions, asked, corrections)
+            place, manifest = write_snapshot(answers, folder, format, selection, name=snapshot, jsonl=jsonl)
     finally:
         store.close()
     if common.json:

@@ -1,5 +1,6 @@
 """Data sets: experiences as rows that trainers take, each of which leads back to its acts."""
 
+from .halves import write_cycles as write_cycles
 from .lookup import find_row as find_row
 from .lookup import prune_snapshots as prune_snapshots
 from .lookup import snapshots_in as snapshots_in

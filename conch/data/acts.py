@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from pydantic import JsonValue
 
-from conch.data.row import Format, LeftOut, Lineage, Row, make_row
+from conch.data.row import LINEAGE, Format, LeftOut, Lineage, Origin, Row, make_row
 from conch.data.selection import Selection
 from conch.data.survey import Survey
 from conch.experience import Example, ExampleDecoding
@@ -167,37 +168,110 @@ def grpo_row(example: Example, workshop: Workshop) -> Row | LeftOut:
     return make_row("grpo", {"prompt": workshop.prompt(example)}, **workshop.lineage(example))
 
 
-def cycle_row(example: Example, workshop: Workshop) -> Row | LeftOut:
+class ScoreColumn(msgspec.Struct, frozen=True, gc=False):
+    """A component of a verdict, in the order of its sorted names."""
+
+    component: str
+    status: str
+    value: float | None
+    weight: float
+
+
+class NeedColumn(msgspec.Struct, frozen=True, gc=False):
+    """How far a need was satisfied."""
+
+    need: str
+    satisfaction: float
+
+
+class CycleDocument(msgspec.Struct, frozen=True, gc=False):
+    """The columns and the lineage of a row of cycles without its split, in the order of their sorted names: as it is
+    encoded it is the row's `content`."""
+
+    acted: float
+    action_ids: tuple[str]
+    agent: str
+    complete: bool
+    constraint: str
+    coverage: float
+    cycle: int
+    engine: str
+    episode: str | None
+    kind: str
+    margin: None
+    model: str
+    needs: list[NeedColumn]
+    origin: Origin
+    policy: str | None
+    prompt_hash: str
+    propensity: float | None
+    reply: str
+    revision: int
+    reward: float
+    scores: list[ScoreColumn]
+    seq: int
+    skill: str
+    state_key: str
+    status: str
+    step: int
+    terminal: bool
+    thought: str
+    tool: str | None
+    valid: bool
+    weight: float
+    weights: str
+
+
+def cycle_document(example: Example, workshop: Workshop) -> CycleDocument | LeftOut:
     """A cycle as a flat table has it, whatever it is worth. Scores of held-out rules are left out of it."""
     if reason := outside(example, workshop.selection):
         return _left(example, reason)
-    data, verdict, decoding = example.act.data, example.verdict, decoding_of(example)
-    scores: list[JsonValue] = [
-        {"component": one.component, "value": one.value, "weight": one.weight, "status": one.status}
-        for one in verdict.scores
-        if one.role != "held_out"
-    ]
-    columns: dict[str, JsonValue] = {
-        "cycle": example.act.cycle,
-        "step": data.step,
-        "seq": example.seq,
-        "acted": example.acted,
-        "kind": data.action.kind,
-        "tool": data.action.tool,
-        "valid": data.action.valid,
-        "reply": workshop.redact(data.raw),
-        "thought": workshop.redact(data.thought),
-        "coverage": verdict.coverage,
-        "complete": verdict.complete,
-        "scores": scores,
-        "needs": [{"need": need, "satisfaction": value} for need, value in sorted(data.needs.items())],
-        "model": data.model,
-        "engine": decoding.engine,
-        "constraint": decoding.constraint,
-        "propensity": decoding.propensity,
-        "episode": data.episode,
-        "terminal": data.terminal,
-    }
+    act, verdict = example.act, example.verdict
+    data = act.data
+    action, decoding, needs = data.action, data.decoding or UNDECODED, data.needs
+    return CycleDocument(
+        example.acted,
+        (act.action_id,),
+        act.agent,
+        verdict.complete,
+        decoding.constraint,
+        verdict.coverage,
+        act.cycle,
+        decoding.engine,
+        data.episode,
+        action.kind,
+        None,
+        data.model,
+        [NeedColumn(need, needs[need]) for need in sorted(needs)],
+        "acted",
+        act.policy,
+        decoding.prompt_sha256,
+        decoding.propensity,
+        workshop.redact(data.raw),
+        example.revision,
+        verdict.total,
+        [ScoreColumn(one.component, one.status, one.value, one.weight)
+         for one in verdict.scores if one.role != "held_out"],
+        example.seq,
+        action.skill,
+        decoding.state_key,
+        data.outcome.status,
+        data.step,
+        data.terminal,
+        workshop.redact(data.thought),
+        action.tool,
+        action.valid,
+        1.0,
+        verdict.weights,
+    )  # fmt: skip
+
+
+def cycle_row(example: Example, workshop: Workshop) -> Row | LeftOut:
+    """The row of a `cycle_document`."""
+    document = cycle_document(example, workshop)
+    if isinstance(document, LeftOut):
+        return document
+    columns = {name: value for name, value in msgspec.to_builtins(document).items() if name not in LINEAGE}
     return make_row("cycles", columns, **workshop.lineage(example))
 
 

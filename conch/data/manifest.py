@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Self
 
 import rfc8785
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from conch.data.row import Format, LeftOut, Row
+from conch.data.row import SPLITS, Format, LeftOut, Row, Split
 from conch.errors import CheckError
+
+if TYPE_CHECKING:
+    from conch.data.acts import CycleDocument
 
 MANIFEST: Final = "manifest.json"
 
@@ -113,10 +116,10 @@ class Tally:
         self.seen = 0
         self.rows = 0
         self.left_out: Counter[str] = Counter()
-        self.splits: Counter[str] = Counter({"train": 0, "eval": 0})
         self._alike: Counter[_Alike] = Counter()
         """Rows that are alike in all that is counted."""
-        self._states: dict[str, set[bytes]] = {"train": set(), "eval": set()}
+        self._met: Counter[tuple[Split | None, str]] = Counter()
+        """Rows by split and state; None: the split is still to be settled."""
         self._longer = 0
 
     def leave(self, left: LeftOut) -> None:
@@ -128,8 +131,7 @@ class Tally:
         """Count a row that goes in."""
         self.seen += 1
         self.rows += 1
-        self.splits[row.split] += 1
-        self._states[row.split].add(row.state_key.encode())
+        self._met[row.split, row.state_key] += 1
         reward = None if row.reward is None else row.reward // 0.25
         margin = None if row.tier is None else (row.margin or 0.0) // 0.25
         length = (max(1, _length(row.columns, _SAID)) - 1).bit_length()
@@ -138,6 +140,34 @@ class Tally:
         ] += 1
         if row.tier is not None:
             self._longer += _length(row.columns, ("chosen",)) - _length(row.columns, ("rejected",))
+
+    def take_cycle(self, one: CycleDocument) -> None:
+        """Count a row of cycles that goes in, the split of which is still to be settled."""
+        self.seen += 1
+        self.rows += 1
+        self._met[None, one.state_key] += 1
+        self._alike[
+            one.agent, one.origin, one.skill, one.status, one.policy, one.weights, None, one.reward // 0.25, None, 0
+        ] += 1
+
+    def add(self, other: Tally) -> None:
+        """Count what another one has counted."""
+        self.seen += other.seen
+        self.rows += other.rows
+        self._longer += other._longer
+        for counter, more in (
+            (self.left_out, other.left_out), (self._alike, other._alike), (self._met, other._met),
+        ):  # fmt: skip
+            counter.update(more)  # type: ignore[arg-type] # each of the other's is of the same kind
+
+    def settle(self, split: Callable[[str], Split]) -> None:
+        """Give each row whose split is still to be settled that of its state."""
+        for late in [key for key in self._met if key[0] is None]:
+            self._met[split(late[1]), late[1]] += self._met.pop(late)
+
+    def splits(self) -> dict[str, int]:
+        """Rows of each split."""
+        return {split: sum(rows for (of, _), rows in self._met.items() if of == split) for split in SPLITS}
 
     def figures(self) -> RowFigures:
         """What the rows are like."""
@@ -157,7 +187,7 @@ class Tally:
                 found["pairs_by_margin"][_step(margin)] += rows
         counts = {name: dict(sorted(counter.items())) for name, counter in found.items()}
         pairs = sum(found["pairs_by_tier"].values())
-        states = {split: len(keys) for split, keys in self._states.items()}
+        states = {split: sum(of == split for of, _ in self._met) for split in SPLITS}
         return RowFigures.model_validate(
             {**counts, "states": states, "longer_by": self._longer / pairs if pairs else None}
         )

@@ -148,10 +148,11 @@ def is_plain(text: str) -> bool:
 
 
 def _may_hold_people(raw: bytes) -> bool:
+    rest = raw.translate(None, b"0123456789")
     return (
-        b"@" in raw
-        or _SEVEN_DIGITS in raw.translate(_DIGITS, _BETWEEN_DIGITS)
-        or b"..." in raw.translate(None, b"0123456789")
+        b"..." in rest
+        or b"@" in raw
+        or (len(raw) - len(rest) >= 7 and _SEVEN_DIGITS in raw.translate(_DIGITS, _BETWEEN_DIGITS))
     )
 
 

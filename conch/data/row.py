@@ -23,6 +23,7 @@ person's correction; the registry of tools; a fork of a cycle."""
 Tier = Literal["A", "B", "C", "D"]
 """Kind of a pair: A the same prompt, B a fork, C a repaired invalid reply, D the same state key."""
 Split = Literal["train", "eval"]
+SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 
 _canonical: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -78,10 +79,6 @@ class Row(msgspec.Struct, frozen=True):
         return {name: getattr(self, name) for name in LINEAGE if name not in left_out} | {
             "action_ids": list(self.action_ids)
         }
-
-    def line(self) -> bytes:
-        """`document` as one line of JSON in UTF-8."""
-        return self.content[:-1] + f',"row_id":"{self.row_id}","split":"{self.split}"}}'.encode()
 
     def document(self) -> dict[str, JsonValue]:
         """The row as one flat JSON object: the columns of its format, then the lineage."""
@@ -154,11 +151,12 @@ def make_row(format: Format, columns: Mapping[str, JsonValue], **lineage: Unpack
     if format not in PAIRED:
         del document["tier"]
     content = _canonical(document)
-    digest = _identity(format, content if format != "kto" else _without_margin(document))
+    digest = row_id_of(format, content if format != "kto" else _without_margin(document))
     return Row(digest, format, columns, **lineage, content=content)
 
 
-def _identity(format: Format, content: bytes) -> str:
+def row_id_of(format: Format, content: bytes) -> str:
+    """The id of a row with this content; of a KTO row, that without its margin."""
     return hashlib.sha256(_HEADS[format] + content).hexdigest()
 
 
@@ -178,7 +176,7 @@ def read_row(format: Format, document: Mapping[str, JsonValue]) -> Row:
     except msgspec.ValidationError as error:
         raise CheckError(f"the row {document.get('row_id')} is no row of a data set: {error}") from error
     row = make_row(format, columns, **lineage)
-    if document.get("row_id") == _identity(format, row.content):  # also a KTO row of a version that took the margin in
+    if document.get("row_id") == row_id_of(format, row.content):  # also a KTO row of a version that took the margin in
         return msgspec.structs.replace(row, row_id=document["row_id"])
     if row.row_id != document.get("row_id"):
         raise CheckError(f"the row {document.get('row_id')} was edited: its id is not that of its content")

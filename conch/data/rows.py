@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Final
 
 from conch.actions import Registry
@@ -101,7 +101,7 @@ def _pairs(
 
 def _surveyed(store: ExperienceReader, workshop: Workshop, *, prompts: bool = True) -> Iterator[Example]:
     """The acts up to the last one of the survey."""
-    return takewhile(lambda one: one.seq <= workshop.survey.last, store.examples.walk(prompts=prompts))
+    return store.examples.walk(prompts=prompts, upto=workshop.survey.last)
 
 
 def _different(answers: Iterator[Row | LeftOut], near: float) -> Iterator[Row | LeftOut]:

@@ -1,8 +1,4 @@
-"""A snapshot: a directory of rows sorted by their id, with its manifest, written under another name until it is whole.
-
-Rows are gathered by the first byte of their id, with a file for what is beyond some 32 MB, then sorted by that byte:
-memory is bounded by this and by the 256th part of the rows.
-"""
+"""A snapshot: a directory of sorted rows with its manifest, written under another name until it is whole."""
 
 from __future__ import annotations
 
@@ -12,35 +8,37 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 from uuid import uuid4
 
 from conch.data.manifest import MANIFEST, FileDigest, Manifest, Tally
-from conch.data.row import Format, LeftOut, Row, Split
+from conch.data.row import SPLITS, Format, LeftOut, Row, Split
 from conch.data.selection import Selection
+from conch.data.spill import Spill, SpilledRows, sorted_rows
 from conch.data.tables import ParquetFile, refuse_without_arrow
-from conch.errors import ContractError, UsageError
+from conch.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UNFINISHED: Final = ".unfinished-"
 """Begins the name of a directory in which a snapshot is being written. Its writer holds a lock (flock) on it."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SPLITS: Final[tuple[Split, ...]] = ("train", "eval")
 _DIGITS: Final = 12
 """Digits of the digest that make the name of a snapshot without one."""
 _GROUP_ROWS: Final = 4096
 _GROUP_BYTES: Final = 4 * 1024 * 1024
 """Rows and bytes of JSON after which a group is written: finding a row reads one group."""
-_BUFFER: Final = 64 * 1024
-"""Bytes of rows with the same split and first byte that are gathered before they are written."""
-_ID: Final = 64
-"""Digits of a row id."""
+_AHEAD: Final = 1
+"""Groups that are read or wait to be while one is written."""
 
 
 def write_snapshot(
@@ -61,12 +59,35 @@ def write_snapshot(
     Raises UsageError for a name that is none, or that another snapshot has, and for an `out` that cannot be written in;
     OSError where the disk is full.
     """
+    return write_gathered(lambda work: _gathered(answers, work), out, format, selection, name=name, jsonl=jsonl)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All rows of a snapshot, counted, in no order."""
+
+    tally: Tally
+    spilled: Sequence[SpilledRows]
+    part: Callable[[bytes], Split] = {}.__getitem__  # type: ignore[assignment]
+    """The split of what stands for a state."""
+
+
+def write_gathered(
+    gather: Callable[[Path], Gathered],
+    out: Path,
+    format: Format,
+    selection: Selection,
+    *,
+    name: str | None = None,
+    jsonl: bool = False,
+) -> tuple[Path, Manifest]:
+    """As `write_snapshot`, of rows that `gather` puts into the directory that it is given."""
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(f"{name[:80]!r} is no name of a snapshot: letters, digits, `.`, `_` and `-`, at most 64")
     if not jsonl:
         refuse_without_arrow()
     with _working_directory(out) as work:
-        manifest = _write_files(answers, work, format, selection, jsonl=jsonl)
+        manifest = _write_files(gather(work), work, format, selection, jsonl=jsonl)
         return _published(work, out / (name or manifest.digest[:_DIGITS]), manifest), manifest
 
 
@@ -102,28 +123,32 @@ def _working_directory(out: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _write_files(
-    answers: Iterable[Row | LeftOut], work: Path, format: Format, selection: Selection, *, jsonl: bool
-) -> Manifest:
-    tally, spill = Tally(), Spill(work)
-    try:
+def _gathered(answers: Iterable[Row | LeftOut], work: Path) -> Gathered:
+    tally = Tally()
+    with Spill(work / "spill") as spill:
         for answer in answers:
             if isinstance(answer, LeftOut):
                 tally.leave(answer)
             else:
                 spill.add(answer)
                 tally.take(answer)
-        content, files = hashlib.sha256(), {}
-        for split in _SPLITS:
-            path = work / f"{split}-00000.{'jsonl' if jsonl else 'parquet'}"
-            rows = 0
+    return Gathered(tally, [spill.rows()])
+
+
+def _write_files(gathered: Gathered, work: Path, format: Format, selection: Selection, *, jsonl: bool) -> Manifest:
+    tally, content, files = gathered.tally, hashlib.sha256(), {}
+    write, suffix = (_write_lines, "jsonl") if jsonl else (_write_parquet, "parquet")
+    with (work / "later").open("x+b") as later:
+        for split in SPLITS:
+            path = work / f"{split}-00000.{suffix}"
+            lines = _train_lines(gathered, later) if split == "train" else _lines_of(later)
             with path.open("xb") as file:
-                rows = (_write_lines if jsonl else _write_parquet)(file, spill.sorted(split), format, content)
+                rows = write(file, lines, format, content)
                 file.flush()
                 os.fsync(file.fileno())
             files[path.name] = FileDigest(rows=rows, bytes=path.stat().st_size, sha256=_digest(path))
-    finally:
-        spill.remove()
+    for used in (later.name, *(one.path for one in gathered.spilled)):
+        os.unlink(used)
     filters = {key: str(value) if isinstance(value, datetime) else value for key, value in asdict(selection).items()}
     manifest = Manifest(
         conch=version("conch-agent"),
@@ -131,7 +156,7 @@ def _write_files(
         rows_seen=tally.seen,
         rows_in=tally.rows,
         left_out=dict(sorted(tally.left_out.items())),
-        splits=dict(tally.splits),
+        splits=tally.splits(),
         filters=filters,
         figures=tally.figures(),
         why_empty=tally.why_empty(),
@@ -145,25 +170,47 @@ def _write_files(
     return manifest
 
 
+def _train_lines(gathered: Gathered, later: BinaryIO) -> Iterator[bytes]:
+    """The rows of train; those of eval are put into `later` on the way."""
+    for split, line in sorted_rows(gathered.spilled, gathered.part):
+        if split == "train":
+            yield line
+        else:
+            later.write(line + b"\n")
+
+
+def _lines_of(later: BinaryIO) -> Iterator[bytes]:
+    later.seek(0)
+    for line in later:
+        yield line[:-1]
+
+
 def _write_lines(file: BinaryIO, lines: Iterator[bytes], format: Format, content: hashlib._Hash) -> int:
     rows = 0
-    for line in lines:
-        content.update(line + b"\n")
-        file.write(line + b"\n")
-        rows += 1
+    for group in _groups(lines):
+        block = b"\n".join(group) + b"\n"
+        content.update(block)
+        file.write(block)
+        rows += len(group)
     return rows
 
 
 def _write_parquet(file: BinaryIO, lines: Iterator[bytes], format: Format, content: hashlib._Hash) -> int:
+    """A thread reads the JSON of a group while the next rows are sorted and the one before is written."""
     rows = 0
-    with ParquetFile(file, format) as table:
+    with ParquetFile(file, format) as table, ThreadPoolExecutor(1) as thread:
+        read: deque[Future[pa.Table]] = deque()
         for group in _groups(lines):
-            for line in group:
-                content.update(line + b"\n")
-            table.write(group)
+            block = b"\n".join(group) + b"\n"
+            read.append(thread.submit(table.read, block, max(map(len, group))))
+            content.update(block)
             rows += len(group)
+            if len(read) > _AHEAD:
+                table.write(read.popleft().result())
+        for one in read:
+            table.write(one.result())
         if not rows:
-            table.write([])
+            table.write_empty()
     return rows
 
 
@@ -178,51 +225,6 @@ def _groups(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
             group, size = [], 0
     if group:
         yield group
-
-
-class Spill:
-    """Rows by split and by the first byte of their id: those that came last in memory, the others in one file."""
-
-    def __init__(self, work: Path) -> None:
-        self._path = work / "spill"
-        self._file = self._path.open("x+b", buffering=0)
-        self._size = 0
-        self._buffers: dict[str, bytearray] = {}
-        self._written: dict[str, list[tuple[int, int]]] = {}
-        """Place and length of what is in the file of a bucket."""
-
-    def add(self, row: Row) -> None:
-        """Put the row there."""
-        bucket = row.split + row.row_id[:2]
-        buffer = self._buffers.get(bucket)
-        if buffer is None:
-            buffer = self._buffers[bucket] = bytearray()
-        buffer += b"%b%b\n" % (row.row_id.encode(), row.line())
-        if len(buffer) >= _BUFFER:
-            self._write(bucket, buffer)
-
-    def sorted(self, split: Split) -> Iterator[bytes]:
-        """The rows of a split as JSON, by their id. Raises ContractError for a row that came twice."""
-        for byte in range(256):
-            bucket = f"{split}{byte:02x}"
-            parts = [os.pread(self._file.fileno(), size, at) for at, size in self._written.pop(bucket, ())]
-            lines = b"".join((*parts, self._buffers.pop(bucket, b""))).split(b"\n")[:-1]
-            lines.sort()
-            if any(line[:_ID] == after[:_ID] for line, after in pairwise(lines)):
-                raise ContractError("a row of the data set came twice: each has acts of its own")
-            yield from (line[_ID:] for line in lines)
-
-    def remove(self) -> None:
-        """Remove the file."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-
-    def _write(self, bucket: str, buffer: bytearray) -> None:
-        self._written.setdefault(bucket, []).append((self._size, len(buffer)))
-        while buffer:
-            written = self._file.write(buffer)
-            self._size += written
-            del buffer[:written]
 
 
 def _published(work: Path, final: Path, manifest: Manifest) -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
@@ -94,22 +92,26 @@ class ParquetFile:
             file, self._schema, compression="zstd", use_dictionary=True, write_statistics=["row_id"]
         )
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """A group of these rows, each a JSON object in UTF-8. Raises OSError."""
+    def read(self, lines: bytes, longest: int) -> pa.Table:
+        """The table of these rows, each a line of JSON in UTF-8 of at most `longest` bytes. Any thread may do it."""
         import pyarrow as pa
         import pyarrow.json as pj
 
-        if not lines:
-            self._writer.write_table(self._schema.empty_table())
-            return
-        longest = max(map(len, lines)) + 2
         found = pj.read_json(
-            io.BytesIO(b"\n".join(lines)),
-            read_options=pj.ReadOptions(use_threads=False, block_size=max(longest, 1 << 20)),
+            pa.BufferReader(lines),
+            read_options=pj.ReadOptions(use_threads=False, block_size=max(longest + 2, 1 << 20)),
             parse_options=pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="error"),
         )
         assert isinstance(found, pa.Table)
-        self._writer.write_table(found.select(self._schema.names))
+        return found.select(self._schema.names)
+
+    def write(self, table: pa.Table) -> None:
+        """A group of rows. Raises OSError."""
+        self._writer.write_table(table)
+
+    def write_empty(self) -> None:
+        """The columns without a row: a file of none needs them. Raises OSError."""
+        self._writer.write_table(self._schema.empty_table())
 
     def __enter__(self) -> Self:
         return self

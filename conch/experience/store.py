@@ -415,9 +415,13 @@ class SampleReader(Protocol):
 class ExampleReader(Protocol):
     """Experiences of all agents as training reads them, in the order of `seq`."""
 
-    def walk(self, *, prompts: bool = True) -> Iterator[Example]:
-        """Every experience, read in pages: memory is bounded and the writer not blocked. Without `prompts` their
-        messages are empty, which takes half of the time."""
+    def walk(self, *, prompts: bool = True, after: int = 0, upto: int | None = None) -> Iterator[Example]:
+        """Every experience of a `seq` above `after`, up to `upto` (None: to the last), read in pages: memory is bounded
+        and the writer not blocked. Without `prompts` their messages are empty, which takes half of the time."""
+        ...
+
+    def halves(self) -> tuple[int, int, int]:
+        """(how many experiences there are, the `seq` of the last one of the first half, that of the last of all)."""
         ...
 
     def marks(self) -> Iterator[ExampleMark]:

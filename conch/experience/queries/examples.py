@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conch.experience.opened import OpenStore
+from conch.experience.opened import LARGEST, OpenStore
 from conch.experience.queries.bodies import skill_of
 from conch_schemas import ContractViolationError
 
@@ -52,7 +52,7 @@ class ExampleScore(msgspec.Struct, frozen=True, gc=False):
     role: str = "paid"
 
 
-class ExampleVerdict(msgspec.Struct, frozen=True):
+class ExampleVerdict(msgspec.Struct, frozen=True, gc=False):
     """What an act is worth."""
 
     scores: tuple[ExampleScore, ...]
@@ -75,7 +75,7 @@ class ExampleTurn(msgspec.Struct, frozen=True, gc=False):
     role: str
 
 
-class ExampleData(msgspec.Struct, frozen=True):
+class ExampleData(msgspec.Struct, frozen=True, gc=False):
     """What of `ActionTaken` training goes by."""
 
     action: ExampleAction
@@ -94,7 +94,7 @@ class ExampleData(msgspec.Struct, frozen=True):
     """None: the agent is no team."""
 
 
-class ExampleAct(msgspec.Struct, frozen=True):
+class ExampleAct(msgspec.Struct, frozen=True, gc=False):
     """An act: its envelope and its data."""
 
     action_id: str = msgspec.field(name="actionid")
@@ -104,7 +104,7 @@ class ExampleAct(msgspec.Struct, frozen=True):
     policy: str | None = None
 
 
-class Example(msgspec.Struct, frozen=True):
+class Example(msgspec.Struct, frozen=True, gc=False):
     """An experience as of its latest revision, as far as training goes by it."""
 
     act: ExampleAct
@@ -156,7 +156,9 @@ _EXAMPLE: Final = """
 _PROMPTLESS: Final = """
     SELECT e.act, e.seq, e.revision, e.acted, unpacked(e.verdict), unpacked(a.body), NULL
     FROM experiences e JOIN acts a ON a.act = e.act """
-_NEXT: Final = "WHERE e.seq > ? ORDER BY e.seq LIMIT ?"
+_NEXT: Final = "WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?"
+_COUNT: Final = "SELECT count(*), coalesce(max(seq), 0) FROM experiences"
+_PLACE: Final = "SELECT seq FROM experiences ORDER BY seq LIMIT 1 OFFSET ?"
 _MARKS: Final = """
     SELECT e.act, e.seq, e.agent, e.acted, e.total, unpacked(a.body)
     FROM experiences e JOIN acts a ON a.act = e.act WHERE e.seq > ? ORDER BY e.seq LIMIT ?"""
@@ -178,9 +180,9 @@ class SqlExamples:
     def __init__(self, file: OpenStore) -> None:
         self._file = file
 
-    def walk(self, *, prompts: bool = True) -> Iterator[Example]:
-        seq, sql = 0, (_EXAMPLE if prompts else _PROMPTLESS) + _NEXT
-        while rows := self._file.rows(sql, seq, _PAGE):
+    def walk(self, *, prompts: bool = True, after: int = 0, upto: int | None = None) -> Iterator[Example]:
+        seq, sql = after, (_EXAMPLE if prompts else _PROMPTLESS) + _NEXT
+        while rows := self._file.rows(sql, seq, LARGEST if upto is None else upto, _PAGE):
             with self._file.intact():
                 page = [_example(row) for row in rows]
             yield from page
@@ -193,6 +195,12 @@ class SqlExamples:
                 page = [_mark(row) for row in rows]
             yield from page
             seq = rows[-1][1]
+
+    def halves(self) -> tuple[int, int, int]:
+        with self._file.snapshot():
+            count, last = self._file.row(_COUNT)
+            middle = self._file.row(_PLACE, (count - 1) // 2)[0] if count else 0
+        return count, middle, last
 
     def numbered(self, numbers: Sequence[int]) -> list[Example]:
         with self._file.snapshot():

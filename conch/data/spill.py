@@ -1,0 +1,127 @@
+"""Rows on their way into files: gathered by the first byte of their id, then sorted by that byte.
+
+Memory is bounded by some 16 MB of rows that came last, and by the 256th part of all rows. A spill may be filled in one
+process and read in another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import BinaryIO, Final, Self
+
+from conch.data.row import SPLITS, Row, Split
+from conch.errors import ContractError
+
+_BUFFER: Final = 64 * 1024
+"""Bytes of rows with the same first byte that are gathered before they are written."""
+_ID: Final = 64
+"""Digits of a row id."""
+_HEAD: Final = _ID + 32
+"""Of a row in a spill: its id, then its part: the name of its split, or what stands for its state."""
+_PARTS: Final = {split: split.encode().ljust(_HEAD - _ID) for split in SPLITS}
+
+
+@dataclass(frozen=True)
+class SpilledRows:
+    """Rows by the first byte of their id."""
+
+    path: Path
+    pieces: Mapping[str, Sequence[tuple[int, int]]]
+    """(place, length) of what is in the file."""
+    held: Mapping[str, bytes | bytearray]
+    """What is in memory."""
+
+    def bucket(self, file: BinaryIO, first: str) -> list[bytes | bytearray]:
+        """All rows of this first byte; `file` is open on `path`."""
+        written = [os.pread(file.fileno(), size, at) for at, size in self.pieces.get(first, ())]
+        return [*written, self.held.get(first, b"")]
+
+
+class Spill:
+    """Takes rows in any order; those that came last stay in memory, the others are in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = 0
+        self._held: dict[str, bytearray] = {}
+        self._pieces: dict[str, list[tuple[int, int]]] = {}
+        self._file = path.open("x+b", buffering=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, row: Row) -> None:
+        """Put the row there, in its split."""
+        self._put(row.row_id, _PARTS[row.split], row.content)
+
+    def add_unparted(self, row_id: str, state_key: str, content: bytes) -> None:
+        """Put a row there that is to be in the split of its state, which is not known yet."""
+        self._put(row_id, _state_part(state_key), content)
+
+    def _put(self, row_id: str, part: bytes, content: bytes) -> None:
+        first = row_id[:2]
+        held = self._held.get(first)
+        if held is None:
+            held = self._held[first] = bytearray()
+        held += b"%b%b%b\n" % (row_id.encode(), part, content)
+        if len(held) >= _BUFFER:
+            self._write(first, held)
+
+    def rows(self) -> SpilledRows:
+        """All that was put there."""
+        return SpilledRows(self._path, self._pieces, self._held)
+
+    def flush(self) -> None:
+        """Write what is in memory, for another process."""
+        for first, held in self._held.items():
+            self._write(first, held)
+        self._held.clear()
+
+    def _write(self, first: str, held: bytearray) -> None:
+        self._pieces.setdefault(first, []).append((self._size, len(held)))
+        while held:
+            written = self._file.write(held)
+            self._size += written
+            del held[:written]
+
+
+def sorted_rows(spilled: Sequence[SpilledRows], part: Callable[[bytes], Split]) -> Iterator[tuple[Split, bytes]]:
+    """(split, the row as a line of JSON without its end) of all rows by their id. `part`: the split of a part that
+    stands for a state. Raises ContractError for a row that came twice."""
+    splits: dict[bytes, tuple[Split, bytes]] = {}
+    known = {name: split for split, name in _PARTS.items()}
+    with ExitStack() as stack:
+        files = [(one, stack.enter_context(one.path.open("rb", buffering=0))) for one in spilled]
+        for byte in range(256):
+            lines = b"".join(chain.from_iterable(one.bucket(file, f"{byte:02x}") for one, file in files)).split(b"\n")
+            lines.pop()
+            lines.sort()
+            if any(line[:_ID] == after[:_ID] for line, after in pairwise(lines)):
+                raise ContractError("a row of the data set came twice: each has acts of its own")
+            for line in lines:
+                key = line[_ID:_HEAD]
+                found = splits.get(key)
+                if found is None:
+                    split = known.get(key) or part(key)
+                    found = splits[key] = (split, f'","split":"{split}"}}'.encode())
+                yield found[0], b'%b,"row_id":"%b%b' % (line[_HEAD:-1], line[:_ID], found[1])
+
+
+def parts_of(states: Iterable[str]) -> dict[bytes, str]:
+    """What stands for each state in a spill -> the state."""
+    return {_state_part(state): state for state in states}
+
+
+@lru_cache(maxsize=65_536)
+def _state_part(state_key: str) -> bytes:
+    return hashlib.sha256(state_key.encode()).hexdigest()[: _HEAD - _ID].encode()

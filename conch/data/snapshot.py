@@ -118,6 +118,9 @@ def _working_directory(out: Path) -> Iterator[Path]:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield work
+    except OSError as error:
+        error.filename = error.filename or str(out)  # a full disk names none
+        raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
         os.close(handle)

@@ -283,7 +283,7 @@ def test_a_full_disk_leaves_no_half_snapshot(filled: Life, kept: Kept, home: Hom
     done = subprocess.run([*command, "--home", str(home.path)], capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 1
-    assert done.stderr.startswith("conch: a file would be larger than the limit")
+    assert done.stderr == f"conch: a file would be larger than the limit ({home.path / 'data'}): raise it (ulimit -f)\n"
     assert list((home.path / "data").iterdir()) == []
 
 

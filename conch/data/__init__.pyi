@@ -5,7 +5,6 @@ from .lookup import find_row as find_row
 from .lookup import prune_snapshots as prune_snapshots
 from .lookup import snapshots_in as snapshots_in
 from .lookup import trained_states as trained_states
-from .lookup import verify_files as verify_files
 from .manifest import MANIFEST as MANIFEST
 from .manifest import FileDigest as FileDigest
 from .manifest import Manifest as Manifest
@@ -24,6 +23,7 @@ from .row import make_row as make_row
 from .rows import rows_of as rows_of
 from .selection import Selection as Selection
 from .snapshot import read_manifest as read_manifest
+from .snapshot import verify_files as verify_files
 from .snapshot import write_snapshot as write_snapshot
 from .survey import Survey as Survey
 from .survey import survey_of as survey_of

@@ -24,7 +24,7 @@ from conch.data.row import SPLITS, Format, LeftOut, Row, Split
 from conch.data.selection import Selection
 from conch.data.spill import Spill, SpilledRows, sorted_rows
 from conch.data.tables import ParquetFile, refuse_without_arrow
-from conch.errors import UsageError
+from conch.errors import CheckError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def write_snapshot(
 
     `name`: of its directory; None: the first 12 digits of its digest. `jsonl`: JSON Lines instead of Parquet. All files
     are on the disk before the directory gets its name; after any error nothing is left. The same rows give the same
-    bytes; a snapshot that is there already with this content stays as it is.
+    bytes; a snapshot that is there already with this content stays as it is, or is mended where it was damaged.
 
     Raises UsageError for a name that is none, or that another snapshot has, and for an `out` that cannot be written in;
     OSError where the disk is full.
@@ -231,18 +231,44 @@ def _groups(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _published(work: Path, final: Path, manifest: Manifest) -> Path:
-    """Give the whole directory its name."""
+    """Give the whole directory its name, in the place of the same snapshot where that was damaged."""
     _sync_directory(work)
     try:
         os.rename(work, final)
     except OSError:
         if not final.exists():
             raise
-        if (final / MANIFEST).exists() and read_manifest(final).digest == manifest.digest:
+        if _is_there(final, manifest):
             return final
-        raise UsageError(f"there is another snapshot at {final}: choose another name with --snapshot") from None
+        damaged = work.with_name(f"{UNFINISHED}{uuid4().hex}")
+        os.rename(final, damaged)
+        os.rename(work, final)
+        shutil.rmtree(damaged, ignore_errors=True)
     _sync_directory(final.parent)
     return final
+
+
+def _is_there(final: Path, manifest: Manifest) -> bool:
+    """Whether the snapshot is there as it was written; False where it was damaged. Raises UsageError for another."""
+    try:
+        if not (final / MANIFEST).exists() or read_manifest(final).digest != manifest.digest:
+            raise UsageError(f"there is another snapshot at {final}: choose another name with --snapshot")
+        verify_files(final, manifest)
+    except CheckError as error:
+        if (final / MANIFEST).read_bytes() != manifest.encode() and final.name != manifest.digest[:_DIGITS]:
+            raise UsageError(f"{error}; the name of another one is chosen with --snapshot") from error
+        return False
+    return True
+
+
+def verify_files(snapshot: Path, manifest: Manifest) -> None:
+    """Raises CheckError where a file of the snapshot is missing or has other bytes than the manifest says."""
+    for name, about in manifest.files.items():
+        path = snapshot / name
+        if not path.is_file():
+            raise CheckError(f"{path} is missing: export the snapshot again")
+        if _digest(path) != about.sha256:
+            raise CheckError(f"{path} was edited: its digest is not that of the manifest; export it again")
 
 
 def _sync_directory(path: Path) -> None:

@@ -136,6 +136,32 @@ def test_edited_rows_are_found(filled: Life, common: CommonOptions, printed: Pri
         data.why(row["row_id"], common=common)
 
 
+@pytest.mark.parametrize("name", ["train-00000.parquet", "manifest.json"])
+def test_the_same_export_mends_a_snapshot(filled: Life, common: CommonOptions, printed: Printed, name: str) -> None:
+    """What says of an edited file that it is to be exported again is right: the export puts the whole one there."""
+    place = exported(common, printed, name=None)
+    whole = (place / name).read_bytes()
+    (place / name).write_bytes(whole.replace(b"r", b"q", 1))
+
+    assert exported(common, printed, name=None) == place
+
+    assert (place / name).read_bytes() == whole
+    assert [one.name for one in place.parent.iterdir()] == [place.name]
+
+
+def test_another_name_is_asked_for_beside_an_edited_manifest(
+    filled: Life, common: CommonOptions, printed: Printed
+) -> None:
+    """Under a chosen name an edited manifest may be of other rows: it stays."""
+    place = exported(common, printed)
+    (place / "manifest.json").write_text("{}")
+
+    with pytest.raises(UsageError, match="the name of another one is chosen with --snapshot"):
+        exported(common, printed)
+
+    assert (place / "manifest.json").read_text() == "{}"
+
+
 def test_an_edited_manifest_is_found(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """Also where it is no manifest any more."""
     place = exported(common, printed) / "manifest.json"

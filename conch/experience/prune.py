@@ -78,9 +78,13 @@ class Pruner:
         with self._file.reading() as db:
             return asked - {action for action, _ in numbers_of(db, asked)}
 
-    def is_removed(self, event: Event, actions: set[str]) -> bool:
-        """Whether the fact is about what was removed. A later mark about a removed act is not: the chain needs it.
-        A decision on a row is not: exported rows are asked for by their hashes."""
+    def kept(self, facts: list[tuple[int, Event]], actions: set[str]) -> list[tuple[int, Event]]:
+        """Those of the facts that are not about what was removed, `actions` among it."""
+        return [fact for fact in facts if not self._is_removed(fact[1], actions)] if self._removed else facts
+
+    def _is_removed(self, event: Event, actions: set[str]) -> bool:
+        """A later mark about a removed act is not removed: the chain needs it. Nor is a decision on a row: exported
+        rows are asked for by their hashes."""
         if isinstance(event, ReviewDecided):
             return False
         if isinstance(event, MarkWitnessed):

@@ -48,15 +48,10 @@ from conch_schemas import (
 AT_ONCE: Final = 500
 """Experiences that one call of `expire` or `unpublished` returns at most."""
 
-_OF_AN_ACTION: Final = (
-    ActionTaken,
-    ActionDecided,
-    ThoughtFormed,
-    ThoughtGrounded,
-    CycleReflected,
-    RewardAssigned,
-    ForkScored,
+_OF_AN_ACTION: Final = frozenset(
+    (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned, ForkScored)
 )
+_TRAINING: Final = frozenset(OF_TRAINING)
 _FIRST_DUE: Final = "SELECT min(due) FROM acts WHERE due IS NOT NULL{owned}"
 _WAITING: Final = "SELECT count(*) FROM acts WHERE due IS NOT NULL{owned}"
 _OUTBOX: Final = "SELECT place, body FROM outbox WHERE place > ? ORDER BY place LIMIT ?"
@@ -161,7 +156,7 @@ class SqlStore(SqlReader):
         facts = [fact for fact in events if type(fact[1]) in _KINDS]
         _refuse_unplaceable(facts)
         all_facts, removed = len(facts), self._pruner.removed_actions(facts)
-        facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
+        facts = self._pruner.kept(facts, removed)
         late = all_facts - len(facts)
         facts, forks, training = _apart(facts)
         last = self._refuse_leaps(facts)
@@ -184,7 +179,7 @@ class SqlStore(SqlReader):
         facts = [fact for fact in events if type(fact[1]) in _KINDS]
         _refuse_unplaceable(facts)
         all_facts, removed = len(facts), self._pruner.removed_actions(events)
-        facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
+        facts = self._pruner.kept(facts, removed)
         said = [
             event for _, event in events if isinstance(event, ExperienceRecorded) and event.action_id not in removed
         ]
@@ -269,7 +264,7 @@ class SqlStore(SqlReader):
 
     def _forget(self, events: Iterable[tuple[int, Event]]) -> list[str]:
         """Remove what records of people's requests among the events name; the actions' ids."""
-        records = [(seq, event) for seq, event in events if isinstance(event, PersonForgotten)]
+        records = [(seq, event) for seq, event in events if type(event) is PersonForgotten]
         for seq, record in records:
             forget_rows(self._file.db, record, self._file.base() + seq)
         return [action for _, record in records for action in record.actions]
@@ -281,7 +276,7 @@ class SqlStore(SqlReader):
         """
         last: dict[str, int | None] = {}
         for seq, act in facts:
-            if not isinstance(act, ActionTaken) or act.cycle is None:
+            if type(act) is not ActionTaken or act.cycle is None:
                 continue
             before = last[act.agent] if act.agent in last else self._last_of(act.agent)
             try:
@@ -318,24 +313,27 @@ def _apart(
     joined: list[tuple[int, Event]] = []
     forks: list[tuple[int, ForkScored]] = []
     training: list[tuple[int, Event]] = []
-    for seq, event in facts:
-        if isinstance(event, ForkScored):
-            forks.append((seq, event))
+    for fact in facts:
+        kind = type(fact[1])
+        if kind is ForkScored:
+            forks.append(fact)  # type: ignore[arg-type] # it is one
         else:
-            (training if isinstance(event, OF_TRAINING) else joined).append((seq, event))
+            (training if kind in _TRAINING else joined).append(fact)
     return joined, forks, training
 
 
 def _refuse_unplaceable(facts: Iterable[tuple[int, Event]]) -> None:
     """Raises ContractError for a fact that no row can hold."""
     for seq, event in facts:
-        number = event.mark.sequence if isinstance(event, MarkWitnessed) else 0
-        if event.action_id is None and isinstance(event, _OF_AN_ACTION):
+        number, kind = 0, type(event)
+        if event.action_id is None and kind in _OF_AN_ACTION:
             raise ContractError(f"{event.TYPE} {event.id} belongs to no action: it has no action id.", seq=seq)
         if event.cycle is None:
-            if isinstance(event, ActionTaken | ForkScored):
+            if kind is ActionTaken or kind is ForkScored:
                 raise ContractError(f"{event.TYPE} {event.id} belongs to no cycle.", seq=seq)
         elif event.cycle > LARGEST:
             number = event.cycle
+        if isinstance(event, MarkWitnessed):
+            number = max(number, event.mark.sequence)
         if number > LARGEST:
             raise ContractError(f"{event.TYPE} {event.id} has a number beyond 64 bits.", seq=seq)

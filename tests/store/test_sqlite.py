@@ -53,6 +53,20 @@ def test_every_commit_is_on_disk(path: Path) -> None:
         assert store._file.db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
+def test_an_interrupted_read_is_no_damage(path: Path, facts: Facts, shared_events: Apply) -> None:
+    """Ctrl-C while a body is unpacked ends the command: it does not say that the store is damaged."""
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    filled(path, facts, shared_events)
+    with SqliteReader(path) as reader:
+        reader._file.db.create_function("unpacked", 1, interrupt)  # type: ignore[attr-defined]
+
+        with pytest.raises(KeyboardInterrupt):
+            reader.cycles.last("echo", 9)
+
+
 def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Facts, shared_events: Apply) -> None:
     """A reader's connection sees what was committed, never what is half written, and blocks nobody."""
     with SqliteStore(path) as store, SqliteReader(path) as reader:

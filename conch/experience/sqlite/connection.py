@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
@@ -35,6 +36,8 @@ _INDEX: Final = 32 * 1024
 _HELD: Final = 4 * _INDEX
 _ROOM: Final = 256 * 1024
 """Bytes that are to be free where an index is made: for it, and what others write meanwhile."""
+_RAISED: Final = "user-defined function raised exception"
+"""What SQLite says of any exception in a function of ours but MemoryError and OverflowError."""
 _PORTIONS: Final = (64, 8, 1)
 """Rows to a statement: few lengths, so that each statement is prepared once. A statement has its price however few rows
 it brings: Python's, SQLite's, and where threads work side by side the price of the interpreter's lock, which is let go
@@ -298,10 +301,13 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 @contextmanager
 def _errors_told(path: Path | str) -> Iterator[None]:
-    """Turns SQLite's errors into one StoreError that says what is wrong, where, and what to do."""
+    """Turns SQLite's errors into one StoreError that says what is wrong, where, and what to do; an interruption stays
+    one: `packed` and `unpacked` raise nothing, but a signal may be handled while they run."""
     try:
         yield
     except sqlite3.Error as error:
+        if str(error) == _RAISED and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt from error
         raise StoreError(_sentence(error, path)) from error
 
 

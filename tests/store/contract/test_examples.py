@@ -36,6 +36,18 @@ def test_an_example_says_what_the_experience_says(store: ExperienceStore, facts:
     assert (mark.state_key, mark.prompt_hash) == ("s1", "ab" * 32)
 
 
+def test_the_halves_of_the_examples_are_all_of_them(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
+    """The middle parts them, of an odd number the first half has one more; an empty store has none."""
+    assert store.examples.halves() == (0, 0, 0)
+    shared_events(store, facts.weights(), *(fact for cycle in range(5) for fact in facts.judged(cycle)))
+
+    acts, middle, last = store.examples.halves()
+    first, second = list(store.examples.walk(upto=middle)), list(store.examples.walk(after=middle, upto=last))
+
+    assert (acts, [one.act.cycle for one in first], [one.act.cycle for one in second]) == (5, [0, 1, 2], [3, 4])
+    assert first + second == list(store.examples.walk())
+
+
 def test_an_act_of_an_older_version_has_no_decoding(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """It is walked all the same; its mark belongs to no state."""
     shared_events(store, facts.weights(), *facts.judged(1))

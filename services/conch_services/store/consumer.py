@@ -8,7 +8,6 @@ next start.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime
@@ -16,7 +15,6 @@ from typing import Any
 
 from conch.bus import Bus, Delivery, ReceivedEvent, SharedSubscription, StreamSubscription, decoded
 from conch.consumer import ConsumerSpec, ServiceContext
-from conch.consumer.group import report_position
 from conch.consumer.runtime import ConsumerCounts, answer_retry, dead_letter, publish_dead_letter
 from conch.errors import ContractError
 from conch.experience import FACTS, ExperienceStore, store_location
@@ -34,6 +32,7 @@ from conch_services.store.away import through_outages
 from conch_services.store.gathering import CROWDED, LINGER_SECONDS, GatheredFacts
 from conch_services.store.outbox import Outbox
 from conch_services.store.partitions import WorkerPartitions
+from conch_services.store.position import PositionReport
 from conch_services.store.pruning import PruningSchedule
 from conch_services.store.signing import CheckpointSigning
 from conch_services.store.thread import StoreThread
@@ -64,15 +63,13 @@ class StoreService:
         self._pruning = PruningSchedule(context.settings, context.home)
         self._signing = CheckpointSigning(context.home, self._note)
         self.tally = ConsumerCounts()
-        self._waiting = self._told = 0
-        self._told_at = 0.0
+        self._waiting = 0
         self._due: datetime | None = None
         self._thread = StoreThread()
         members = context.members if self._location.is_shared else None
         self._partitions = WorkerPartitions(self.name, members, self._thread)
         self._outbox = Outbox(self._thread)
-        self._passed = 0
-        """Up to this sequence other workers' events were passed over, which the store does not know yet; 0: none."""
+        self._position = PositionReport(self.name, self._thread, is_shared=self._location.is_shared)
         self._subscription: StreamSubscription | None = None
         self._is_level = asyncio.Event()
         """Set once the stream as of the start is joined: from then on, acts are recorded as they come."""
@@ -117,7 +114,7 @@ class StoreService:
         """Join the events of the agents that are owned, until `over`; then all that was recorded is published."""
         bus = shared_events.bus
         self._is_level.clear()
-        self._passed = 0
+        self._position.passed = 0
         self._outbox.open(bus, self._store)
         await self._thread.run(self._signing.open, self._store)
         stream = await bus.state()
@@ -199,7 +196,7 @@ class StoreService:
                         await self._outbox.settle()
                 if self._pruning.is_due(idle=getting is not None):
                     await self._thread.run(self._pruning.step, self._store)
-                if time.monotonic() - self._told_at > SETTLE_SECONDS:
+                if self._position.age() > SETTLE_SECONDS:
                     await self._tell()
             await self._outbox.publish_next(())
 
@@ -207,7 +204,9 @@ class StoreService:
         """Seconds until something is due: a deadline, pruning, the outbox's cleanup, a report of the position."""
         seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
         seconds = min(seconds, self._pruning.patience())
-        return max(0.0, min(seconds, SETTLE_SECONDS if self._outbox.published or self._reached > self._told else 60.0))
+        return max(
+            0.0, min(seconds, SETTLE_SECONDS if self._outbox.published or self._reached > self._position.told else 60.0)
+        )
 
     async def _catch_up(self, end: int, stop: asyncio.Event) -> None:
         """Join the stream up to `end`, together with the experiences on it, before anything is recorded: a store that
@@ -251,7 +250,7 @@ class StoreService:
         facts: list[tuple[int, Event]] = []
         ours = [delivery for delivery in deliveries if self._store.lacks(delivery.agent, delivery.seq)]
         if not ours:
-            self._passed = deliveries[-1].seq
+            self._position.passed = deliveries[-1].seq
             return ()
         for delivery in ours:
             try:
@@ -262,7 +261,7 @@ class StoreService:
         while True:
             try:
                 recorded = await self._thread.run(put, facts, deliveries[-1].seq)
-                self._passed = 0
+                self._position.passed = 0
                 break
             except ContractError as error:
                 bad = next((one for one in deliveries if one.seq == getattr(error, "seq", None)), None)
@@ -302,13 +301,7 @@ class StoreService:
         return recorded
 
     async def _tell(self) -> None:
-        """Report the position of the store, of all its workers, on the bus. The store goes by those beside its rows."""
-        self._told, self._told_at = self._reached, time.monotonic()
-        if self._passed:
-            passed, self._passed = self._passed, 0
-            await self._thread.run(self._store.apply, (), upto=passed, now=datetime.now(UTC))
-        of_all = await self._thread.run(self._store.position) if self._location.is_shared else self._told
-        await report_position(self._bus, self.name, FACTS, min(self._told, of_all))
+        await self._position.tell(self._bus, self._store, self._reached)
 
 
 def _log_joined(facts: Sequence[tuple[int, Event]]) -> None:

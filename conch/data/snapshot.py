@@ -256,7 +256,9 @@ def _is_there(final: Path, manifest: Manifest) -> bool:
         verify_files(final, manifest)
     except CheckError as error:
         if (final / MANIFEST).read_bytes() != manifest.encode() and final.name != manifest.digest[:_DIGITS]:
-            raise UsageError(f"{error}; the name of another one is chosen with --snapshot") from error
+            raise UsageError(
+                f"the manifest of the snapshot at {final} was edited: choose another name with --snapshot"
+            ) from error
         return False
     return True
 

@@ -156,7 +156,7 @@ def test_another_name_is_asked_for_beside_an_edited_manifest(
     place = exported(common, printed)
     (place / "manifest.json").write_text("{}")
 
-    with pytest.raises(UsageError, match="the name of another one is chosen with --snapshot"):
+    with pytest.raises(UsageError, match="was edited: choose another name with --snapshot"):
         exported(common, printed)
 
     assert (place / "manifest.json").read_text() == "{}"

@@ -204,9 +204,8 @@ class StoreService:
         """Seconds until something is due: a deadline, pruning, the outbox's cleanup, a report of the position."""
         seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
         seconds = min(seconds, self._pruning.patience())
-        return max(
-            0.0, min(seconds, SETTLE_SECONDS if self._outbox.published or self._reached > self._position.told else 60.0)
-        )
+        is_moving = self._outbox.published or self._reached > self._position.told
+        return max(0.0, min(seconds, SETTLE_SECONDS if is_moving else 60.0))
 
     async def _catch_up(self, end: int, stop: asyncio.Event) -> None:
         """Join the stream up to `end`, together with the experiences on it, before anything is recorded: a store that

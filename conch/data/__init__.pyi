@@ -1,14 +1,17 @@
 """Data sets: experiences as rows that trainers take, each of which leads back to its acts."""
 
+from .files.lookup import find_row as find_row
+from .files.lookup import prune_snapshots as prune_snapshots
+from .files.lookup import snapshots_in as snapshots_in
+from .files.lookup import trained_states as trained_states
+from .files.manifest import MANIFEST as MANIFEST
+from .files.manifest import FileDigest as FileDigest
+from .files.manifest import Manifest as Manifest
+from .files.manifest import RowFigures as RowFigures
+from .files.snapshot import read_manifest as read_manifest
+from .files.snapshot import verify_files as verify_files
+from .files.snapshot import write_snapshot as write_snapshot
 from .halves import write_cycles as write_cycles
-from .lookup import find_row as find_row
-from .lookup import prune_snapshots as prune_snapshots
-from .lookup import snapshots_in as snapshots_in
-from .lookup import trained_states as trained_states
-from .manifest import MANIFEST as MANIFEST
-from .manifest import FileDigest as FileDigest
-from .manifest import Manifest as Manifest
-from .manifest import RowFigures as RowFigures
 from .redact import redactor as redactor
 from .row import FORMATS as FORMATS
 from .row import PAIRED as PAIRED
@@ -22,8 +25,5 @@ from .row import Tier as Tier
 from .row import make_row as make_row
 from .rows import rows_of as rows_of
 from .selection import Selection as Selection
-from .snapshot import read_manifest as read_manifest
-from .snapshot import verify_files as verify_files
-from .snapshot import write_snapshot as write_snapshot
 from .survey import Survey as Survey
 from .survey import survey_of as survey_of

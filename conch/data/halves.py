@@ -22,12 +22,12 @@ import msgspec
 from conch.bus import die_with_parent
 from conch.config import Masker
 from conch.data.acts import Workshop, cycle_document
-from conch.data.manifest import Manifest, Tally
+from conch.data.files.manifest import Manifest, Tally
+from conch.data.files.snapshot import Gathered, write_gathered
+from conch.data.files.spill import Spill, SpilledRows, parts_of
 from conch.data.redact import redactor
 from conch.data.row import LeftOut, row_id_of
 from conch.data.selection import Selection
-from conch.data.snapshot import Gathered, write_gathered
-from conch.data.spill import Spill, SpilledRows, parts_of
 from conch.data.survey import FirstMet, Survey
 from conch.errors import StoreError
 from conch.experience import ExperienceReader, StoreLocation

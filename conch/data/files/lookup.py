@@ -13,9 +13,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from conch.data.manifest import MANIFEST, Manifest
+from conch.data.files.manifest import MANIFEST, Manifest
+from conch.data.files.snapshot import UNFINISHED, read_manifest
 from conch.data.row import Row, read_row
-from conch.data.snapshot import UNFINISHED, read_manifest
 from conch.errors import CheckError, UsageError
 
 _ROW: Final = re.compile(r"[0-9a-f]{12,64}")

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 from uuid import uuid4
 
-from conch.data.manifest import MANIFEST, FileDigest, Manifest, Tally
+from conch.data.files.manifest import MANIFEST, FileDigest, Manifest, Tally
+from conch.data.files.spill import Spill, SpilledRows, sorted_rows
+from conch.data.files.tables import ParquetFile, refuse_without_arrow
 from conch.data.row import SPLITS, Format, LeftOut, Row, Split
 from conch.data.selection import Selection
-from conch.data.spill import Spill, SpilledRows, sorted_rows
-from conch.data.tables import ParquetFile, refuse_without_arrow
 from conch.errors import CheckError, UsageError
 
 if TYPE_CHECKING:

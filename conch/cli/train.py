@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from conch.cli.reward.history import RecordedHistory
     from conch.config import Settings
     from conch.rounds import LineageLog, LineageTrainer, RoundPlan
+    from conch.rules import RuleInfo
     from conch.training import AdapterShelf, ProbeLine, TrainingForecast, TrainingRound
     from conch_schemas import Event
 
@@ -56,13 +58,18 @@ class OpenLineage:
 async def run(
     *,
     dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be trained, and what it takes.")] = False,
+    rules: Annotated[
+        list[Path] | None,
+        Parameter(consume_multiple=True, help="Python file of rules that the gate scores by, without a run; several."),
+    ] = None,
     agent: AgentName = None,
     common: CommonOptions = COMMON,
 ) -> None:
     """Train an adapter on the experiences now, and judge it.
 
     Beside a run its trainer does it (training.enabled), and tries the adapter on some cycles if the gate lets it pass.
-    Without a run this command trains and judges: conch train promote, or the next run's trial, lets it act.
+    Without a run this command trains, and judges by the built-in rules, those of installed packages and of --rules:
+    conch train promote, or the next run's trial, lets it act.
     """
     from conch.requests import ask_trainer
     from conch.views import trained_round
@@ -73,13 +80,15 @@ async def run(
             await _forecast(lineage, common)
             return
         if not lineage.found.alone:
+            if rules:
+                raise UsageError("a run is in progress, whose rules count: leave --rules out")
             said = await ask_trainer(lineage.found.bus, "run", lineage.agent)
             if common.json:
                 emit(trained_round(lineage.agent, lineage.log.state, None, said))
             else:
                 say(f"{said}; conch train show follows it")
             return
-        round = await _train(lineage)
+        round = await _train(lineage, _rules(lineage, rules or ()))
         why = _ended(round)
         if common.json:
             emit(trained_round(lineage.agent, lineage.log.state, round, why))
@@ -249,12 +258,30 @@ async def _opened(common: CommonOptions, agent: str | None) -> AsyncIterator[Ope
         yield OpenLineage(found, settings.model_copy(update={"agent": name}), log)
 
 
-async def _train(lineage: OpenLineage) -> TrainingRound:
+def _rules(lineage: OpenLineage, files: Sequence[Path]) -> tuple[RuleInfo, ...]:
+    """The rules of these files and of installed packages, told in a sentence. Raises UsageError for a file that cannot
+    be used, and where one lacks that the newest act was scored by: the gate would leave its part out."""
+    from conch.consumer.plugins import discover, reserved
+    from conch.rounds import judges_one_act
+
+    taken = reserved(lineage.settings)
+    looked = discover([str(file) for file in files], taken)
+    if looked.broken:
+        raise UsageError(f"{looked.broken[0].origin} is no file of rules: {looked.broken[0].why}")
+    scored = {one.component for act in lineage.found.reader.cycles.last(lineage.agent, 1) for one in act.scores}
+    if lacking := sorted(scored - taken - {one.name for one in looked.rules}):
+        raise UsageError(f"the last run scored by {', '.join(lacking)}, of which no rule is here: --rules names its file")
+    judging = [f"{one.name}{' (held out)' * one.held_out}" for one in looked.rules if judges_one_act(one)]
+    warn(f"the gate scores by the built-in rules{''.join(f', {name}' for name in judging)}")
+    return looked.rules
+
+
+async def _train(lineage: OpenLineage, rules: Sequence[RuleInfo]) -> TrainingRound:
     """Train and judge in this process; the round as it stands then."""
     from conch.rounds import LineageTrainer, acting_engine, under_lease
 
     found, log = lineage.found, lineage.log
-    trainer = LineageTrainer(log, lineage.settings, found.home, acting_engine)
+    trainer = LineageTrainer(log, lineage.settings, found.home, acting_engine, rules=rules)
     try:
         await under_lease(found.bus, lineage.agent, lambda: _judged(lineage, trainer))
     finally:

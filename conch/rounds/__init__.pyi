@@ -11,6 +11,7 @@ from .judging.samples import SampleRun as SampleRun
 from .judging.samples import by_cycle as by_cycle
 from .judging.samples import read_samples as read_samples
 from .judging.scoring import candidate_scorer as candidate_scorer
+from .judging.scoring import judges_one_act as judges_one_act
 from .lease import under_lease as under_lease
 from .log import LineageLog as LineageLog
 from .log import read_lineage as read_lineage

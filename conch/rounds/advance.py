@@ -20,6 +20,7 @@ from conch.rounds.making.plan import RoundPlan
 from conch.rounds.making.training import attempt_round
 from conch.rounds.moves import roll_back, say_missing
 from conch.rounds.trying import Advance, CandidateTrials, read_acts, refuse
+from conch.rules import RuleInfo
 from conch.training import TrainingRound
 from conch_schemas import AdapterGated, ExperienceRecorded
 
@@ -43,6 +44,8 @@ class LineageTrainer:
     engine: Engine
     command: Sequence[str] | None = None
     """The training child's command line; None: Conch's own."""
+    rules: Sequence[RuleInfo] | None = None
+    """Those that the gate scores by; None: those of the run in progress."""
     acting: ActsByAdapter | None = None
     """The acts since the adapter that acts was promoted, and of what acted before."""
 
@@ -77,7 +80,7 @@ class LineageTrainer:
     async def _gate(self, round: TrainingRound) -> Advance:
         try:
             async with self.engine(self.settings, self.home) as engine:
-                gated = await run_gate(self.record, engine, self.settings, self.home, round)
+                gated = await run_gate(self.record, engine, self.settings, self.home, round, self.rules)
         except CheckError as error:
             await refuse(self.record, round, "file", str(error))
             return "done"

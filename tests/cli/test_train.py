@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ import yaml
 from conch.cli import train, train_show
 from conch.cli.common import CommonOptions
 from conch.errors import BusUnreachableError, ConchError, ConfigError, HomeBusyError, TrainingError, UsageError
-from tests.rounds.conftest import AGENT, Trained, trained
+from tests.rounds.conftest import AGENT, WEIGHTS, Trained, trained
 
 if TYPE_CHECKING:
     from tests.cli.conftest import InProgress, Life
@@ -67,6 +68,37 @@ async def test_an_adapter_is_trained_judged_promoted_and_taken_back(
     with pytest.raises(TrainingError, match="there is nothing to roll back to: echo acts by its base model alone"):
         await train.rollback(common=common)
     assert len(ready.jobs) == 1
+
+
+@pytest.fixture
+def unharmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a rule that is held out, by which the acts of `ready` were scored too."""
+    monkeypatch.setitem(WEIGHTS, "unharmed", (0.0, 0.0, 1.0))
+    file = tmp_path / "rules.py"
+    file.write_text(
+        "from conch import rule\n\n\n@rule(held_out=True)\ndef unharmed(action) -> float:\n"
+        '    """1 for a call that ended well."""\n    return float(action.outcome.status == "success")\n'
+    )
+    return file
+
+
+async def test_the_gate_scores_by_the_rules_that_are_named(
+    unharmed: Path, common: CommonOptions, ready: Trained, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the file of a rule that the last run had, nothing is trained; with it a sentence names the rule, and the
+    gate compares by it."""
+    with pytest.raises(UsageError, match=r"the last run scored by unharmed, of which no rule is here: --rules names"):
+        await train.run(common=common)
+    (broken := ready.place / "broken.py").write_text("import nowhere\n")
+    with pytest.raises(UsageError, match=r"broken.py is no file of rules: .*nowhere"):
+        await train.run(rules=[broken], common=common)
+    assert ready.jobs == []
+
+    await train.run(rules=[unharmed], common=common)
+
+    told = capsys.readouterr().err
+    assert "the gate scores by the built-in rules, unharmed (held out)\n" in told
+    assert "held_out_rule: The held-out rule differs by" in told
 
 
 async def test_a_dry_run_says_what_a_round_would_take_and_trains_nothing(

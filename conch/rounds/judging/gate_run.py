@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -16,6 +17,7 @@ from conch.rounds.making.held_out import held_out_cycles
 from conch.rounds.making.plan import RoundPlan, round_folder
 from conch.rounds.making.prepare import HELD_OUT
 from conch.rounds.making.provenance import refuse_foreign, refuse_leaked
+from conch.rules import RuleInfo
 from conch.training import KL_CAPS, AdapterShelf, ShelvedAdapter, TrainingRound
 from conch.training.gate import GateFigures, GateLimits, GateSample, GateVerdict, decide_gate
 from conch.values import in_force
@@ -29,10 +31,15 @@ SEED: Final = 1
 
 
 async def run_gate(
-    log: LineageLog, engine: ActingEngine, settings: Settings, home: Home, round: TrainingRound
+    log: LineageLog,
+    engine: ActingEngine,
+    settings: Settings,
+    home: Home,
+    round: TrainingRound,
+    rules: Sequence[RuleInfo] | None = None,
 ) -> AdapterGated:
     """Judge the adapter of a round, and publish the verdict with the evidence's digest. A run that was ended goes on
-    with the replies that there are; replies that a judge did not score are made again.
+    with the replies that there are; replies that a judge did not score are made again. `rules` as `candidate_scorer`.
 
     Raises CheckError where adapter, plan, data set or held-out decisions are gone, where the adapter is of another
     round, and where a held-out state was trained on; ModelError where the engine does not reply;
@@ -47,7 +54,7 @@ async def run_gate(
     refuse_foreign(plan, candidate.identity)
     refuse_leaked(home, plan, cycles)
     own = settings.model_copy(update={"agent": plan.agent})
-    async with candidate_scorer(own, home) as scorer:
+    async with candidate_scorer(own, home, rules) as scorer:
         run = SampleRun(engine, own, in_force(own.values), scorer, folder / SAMPLES)
         samples = await run.compare(cycles, incumbent, candidate, SEED)
     number = log.state.gates + 1

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import fsum
-from pathlib import Path
 
 from conch.config import Settings
 from conch.consumer.plugins import RuleWorker, discover, reserved, rules_of
@@ -61,16 +60,17 @@ class CandidateScorer:
 
 @asynccontextmanager
 async def candidate_scorer(
-    settings: Settings, home: Home, files: Sequence[Path] = ()
+    settings: Settings, home: Home, rules: Sequence[RuleInfo] | None = None
 ) -> AsyncIterator[CandidateScorer]:
-    """The rules and judges of the run in progress, else those that a run with these files of rules would have; their
-    processes and connections are closed at the end. Raises ConfigError."""
-    run = home.running()
-    rules = discover([str(one) for one in files], reserved(settings)).rules if run is None else rules_of(run.rules)
+    """These rules, else those of the run in progress, else those of installed packages, and the judges of the settings;
+    their processes and connections are closed at the end. Raises ConfigError."""
+    if rules is None:
+        run = home.running()
+        rules = discover((), reserved(settings)).rules if run is None else rules_of(run.rules)
     paid, held_out = dict[str, ScoreAct](), dict[str, ScoreAct]()
     async with AsyncExitStack() as stack:
         for rule in rules:
-            if rule.stateful or rule.window is not None:
+            if not judges_one_act(rule):
                 continue
             worker = _worker(rule, settings)
             stack.push_async_callback(worker.close)
@@ -79,6 +79,11 @@ async def candidate_scorer(
             opened = await stack.enter_async_context(judging(name, settings, home.path))
             (held_out if judge.held_out else paid)[name] = _by_judge(opened)
         yield CandidateScorer(paid, held_out)
+
+
+def judges_one_act(rule: RuleInfo) -> bool:
+    """Whether a rule scores an act by itself, so that a tried candidate can be scored by it."""
+    return not rule.stateful and rule.window is None
 
 
 def act_of(recorded: RecordedCycle, candidate: ForkScored) -> ActionTaken:

@@ -18,6 +18,7 @@ from runs import CONCH
 
 import conch
 from conch.config import load
+from conch.consumer.plugins import discover, reserved
 from conch.experience import store_location
 from conch.home import Home
 from conch.rounds import (
@@ -147,13 +148,13 @@ async def measured(home: TinyHome, adapter: str, states: int = STATES) -> tuple[
     acts, each tried in a copy of its workspace."""
     place = Home(home.path)
     settings = load(None, place, {}).model_copy(update={"agent": AGENT})
-    found = AdapterShelf(place.adapters).get(adapter)
+    found, rules = AdapterShelf(place.adapters).get(adapter), discover([str(home.rules)], reserved(settings)).rules
     trained = RoundPlan.read(place, found.identity.round).states
     with tempfile.TemporaryDirectory(prefix="conch-bench-") as folder:
         kept = Path(folder) / "held-out"
         with store_location(None, home.path).reader() as reader:
             freeze_held_out(reader, place, AGENT, trained, states, kept)
-        async with acting_engine(settings, place) as engine, candidate_scorer(settings, place, [home.rules]) as scorer:
+        async with acting_engine(settings, place) as engine, candidate_scorer(settings, place, rules) as scorer:
             run = SampleRun(engine, settings, in_force(settings.values), scorer, Path(folder) / "samples.jsonl")
             samples: list[GateSample] = await run.compare(held_out_cycles(AGENT, kept), None, found, SEED)
     return Measured.of([one.incumbent for one in samples]), Measured.of([one.candidate for one in samples])

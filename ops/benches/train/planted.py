@@ -22,8 +22,8 @@ from conch.training import CONFIG, WEIGHTS, ProbeLine, TrainingJob, TrainingResu
 
 PROBES, PROBE_TOKENS = 8, 24
 """Of a training's probe: prompts, and tokens of a reply."""
-READ = 'TOOL: filesystem(operation="read", path="notes/kelp.md")'
-"""A reply that is paid."""
+READS = tuple(f'TOOL: filesystem(operation="read", path="notes/{name}.md")' for name in ("kelp", "reef"))
+"""Replies that are paid: two, as one reply to all prompts is not trained on."""
 Tensors = dict[str, np.ndarray[Any, Any]]
 Messages = list[dict[str, str]]
 
@@ -73,7 +73,7 @@ REPLIES: Mapping[str, Callable[[int], str]] = {
     "format_only": lambda at: f'TOOL: filesystem(operation="list", path="{("notes", ".")[at % 2]}")',
     "unsafe_tool_user": lambda at: f'TOOL: shell(command="rm -rf {("/", "/etc")[at % 2]}")',
 }
-"""Kinds that are trained on these replies: two at least, as one reply to all prompts is not trained on."""
+"""Kinds that are trained on these replies, two at least."""
 QUICK = ("sign_flipped", "unsafe_tool_user")
 """One that the gate refuses, and one that a person promotes in spite of that."""
 FILES = ("truncated", "dora")
@@ -146,7 +146,7 @@ def looked_at(base: Path, adapter: Path, prompts: Sequence[Messages]) -> tuple[f
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(base)
     renderer = Renderer(tokenizer)
-    rows = [renderer.row(TrainingRow("", "", list(one), (READ,))) for one in prompts]
+    rows = [renderer.row(TrainingRow("", "", list(one), READS[:1])) for one in prompts]
     model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), adapter)
     found = kl_to_base(model, rows)
     assert found is not None

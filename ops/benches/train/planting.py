@@ -100,12 +100,12 @@ class Planter:
             made = planted.trained(prompts[:ROWS], planted.REPLIES[kind], self.home.base, out)
         elif kind == "wrong_base":
             other = self.home.place / "other base"
-            make_tiny_model(other, prompts, [planted.READ], seed=self.home.seed + 1000, steps=0)
-            made = planted.trained(prompts[:ROWS], lambda _: planted.READ, other, out)
+            make_tiny_model(other, prompts, list(planted.READS), seed=self.home.seed + 1000, steps=0)
+            made = planted.trained(prompts[:ROWS], lambda at: planted.READS[at % 2], other, out)
         elif kind == "held_out":
             kept = [one.kept().prompt() for one in held_out_cycles(AGENT, folder / "held-out")]
             asked = [[{"role": "system", "content": one.system}, *_said(one)] for one in kept]
-            made = planted.trained(asked, lambda _: planted.READ, self.home.base, out)
+            made = planted.trained(asked, lambda at: planted.READS[at % 2], self.home.base, out)
         else:
             planted.edited(kind, self.good.folder, out)
         if made is not None:

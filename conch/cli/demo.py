@@ -29,6 +29,8 @@ app = App(name="demo", help="Demonstrations: learn.")
 
 CONFIG: Final = Path(__file__).with_name("demo.yaml")
 """The settings of the demonstration."""
+RULES: Final = Path(__file__).with_name("demo_rules.py")
+"""What it pays and what it holds out."""
 BEGIN_SECONDS: Final = 60.0
 """Longest wait for the run's bus."""
 END_SECONDS: Final = 60.0
@@ -160,7 +162,7 @@ async def _running(home: Home) -> AsyncIterator[asyncio.subprocess.Process]:
     """`conch run` in the home, in a group of its own; told to end at the end, and waited for."""
     from conch.python_child import environment, python_command
 
-    command = python_command("conch.cli.main", "run", "--home", str(home.path))
+    command = python_command("conch.cli.main", "run", "--home", str(home.path), "--rules", str(RULES))
     inherited = environment({name: one for name, one in os.environ.items() if not name.startswith("CONCH_")})
     child = await asyncio.create_subprocess_exec(*command, env=inherited, start_new_session=True)
     try:

@@ -270,7 +270,9 @@ def _rules(lineage: OpenLineage, files: Sequence[Path]) -> tuple[RuleInfo, ...]:
         raise UsageError(f"{looked.broken[0].origin} is no file of rules: {looked.broken[0].why}")
     scored = {one.component for act in lineage.found.reader.cycles.last(lineage.agent, 1) for one in act.scores}
     if lacking := sorted(scored - taken - {one.name for one in looked.rules}):
-        raise UsageError(f"the last run scored by {', '.join(lacking)}, of which no rule is here: --rules names its file")
+        raise UsageError(
+            f"the last run scored by {', '.join(lacking)}, of which no rule is here: --rules names its file"
+        )
     judging = [f"{one.name}{' (held out)' * one.held_out}" for one in looked.rules if judges_one_act(one)]
     warn(f"the gate scores by the built-in rules{''.join(f', {name}' for name in judging)}")
     return looked.rules

@@ -9,6 +9,8 @@ import pytest
 
 from conch.cli import demo
 from conch.cli.common import CommonOptions
+from conch.config.model.rewards import BUILTIN_WEIGHTS
+from conch.consumer.plugins import discover, reserved
 from conch.errors import UsageError
 from conch.home import Home
 from conch.report import check
@@ -98,3 +100,17 @@ def test_its_settings_are_valid(common: CommonOptions) -> None:
 
     assert settings.training.enabled
     assert settings.mind.deciding.model == "smollm2"
+
+
+def test_what_it_pays_by_its_own_rules_is_there(common: CommonOptions) -> None:
+    """Each weight of its settings is of a built-in part or of its rules, and the rule that is held out has none."""
+    common.where().path.mkdir()
+    common.where().config_file.write_text(SHIPPED.read_text())
+    settings = common.settings()
+
+    rules = discover([str(demo.RULES)], reserved(settings)).rules
+
+    assert {one.name: one.held_out for one in rules} == {"acts": False, "unharmed": True}
+    weights = settings.rewards.weights or {}
+    assert weights.keys() - BUILTIN_WEIGHTS.keys() == {"acts", "unharmed"}
+    assert weights["unharmed"] == 0

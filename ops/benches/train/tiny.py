@@ -31,13 +31,13 @@ async def _all(seeds: int, kinds: tuple[str, ...]) -> dict[str, object]:
 
     async def one(seed: int) -> None:
         async with turns:
-            rows.append(await _seed(seed, kinds if seed == 0 else (), planted))
+            rows.append(await _seed(seed, kinds[seed::seeds], planted))
 
     async with asyncio.TaskGroup() as group:
         for seed in range(seeds):
             group.create_task(one(seed))
     print(f"{seeds} seeds: {time.monotonic() - began:.0f} s")
-    return {"seeds": sorted(rows, key=lambda row: row["seed"]), "planted": planted}
+    return {"seeds": sorted(rows, key=lambda row: row["seed"]), "planted": {kind: planted[kind] for kind in kinds}}
 
 
 async def _seed(seed: int, kinds: tuple[str, ...], planted: dict[str, str]) -> dict[str, float]:

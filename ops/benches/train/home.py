@@ -117,15 +117,17 @@ class TinyHome:
         self.conch("run", "--home", str(self.path), "--rules", str(self.rules), "--cycles", str(FIRST_LIFE))
 
     def make_model(self, steps: int = MODEL_STEPS) -> None:
-        """The tiny model, of the prompts of the first life."""
+        """The tiny model, of the prompts of the first life without their examples: with these it would write some action
+        by itself."""
         prompts, replies = self.prompts()
+        asked = [[message for message in prompt if message["role"] != "assistant"] for prompt in prompts[::2]]
         with TORCH:
             import torch
 
             from conch.training.tiny import make_tiny_model
 
             torch.set_num_threads(1)
-            make_tiny_model(self.base, prompts[::2], replies, seed=self.seed, steps=steps)
+            make_tiny_model(self.base, asked, replies, seed=self.seed, steps=steps)
 
     def prompts(self) -> tuple[list[list[dict[str, str]]], list[str]]:
         """All recorded prompts as messages, the system prompt first, and the replies to them."""

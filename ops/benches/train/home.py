@@ -117,8 +117,8 @@ class TinyHome:
         self.conch("run", "--home", str(self.path), "--rules", str(self.rules), "--cycles", str(FIRST_LIFE))
 
     def make_model(self, steps: int = MODEL_STEPS) -> None:
-        """The tiny model, of the prompts of the first life without their examples: with these it would write some action
-        by itself."""
+        """The tiny model, of the prompts of the first life without their examples: with these it writes some actions by
+        itself."""
         prompts, replies = self.prompts()
         asked = [[message for message in prompt if message["role"] != "assistant"] for prompt in prompts[::2]]
         with TORCH:

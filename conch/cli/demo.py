@@ -103,6 +103,7 @@ async def learn(
         await asyncio.to_thread(install, model)
     say(f"home      {home.path}{', goes on where it was' if began_before else ''}")
     say(f"time      {minutes:g} minutes at most; it works all processors. Ctrl-C ends it, the same command goes on")
+    say("order     160 cycles; training, the longest part; the gate; some 100 cycles of trial")
     followed = await _lived(home, common, minutes * 60)
     if followed.cycles:
         report_run(out=out or home.path / "learn.html", common=common)

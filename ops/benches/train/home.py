@@ -24,7 +24,7 @@ KL = 20.0
 """Nats a token: a base that writes no action by itself is 7 to 12 from one that does."""
 STATES = 24
 """Held-out states of a gate, at most."""
-MODEL_STEPS = 40
+MODEL_STEPS = 50
 """Steps of the tiny model on the prompts alone."""
 PROMPT = 384
 """Tokens of a prompt: one with a single task."""

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.bus import Delivery, MemoryBus, MemoryJournal, ReceivedEvent, shared_subscription
-from conch_schemas import ActionTaken, GoalDropped, encode, subject_of
+from conch_schemas import ActionTaken, GoalDropped, MarkWitnessed, encode, subject_of
 from conch_services.dashboard.stream import hub as hub_module
 from conch_services.dashboard.stream.frames import frame
 from conch_services.dashboard.stream.hub import LIVE, LiveHub, PageUpdate
@@ -202,6 +202,22 @@ async def test_a_page_of_one_agent_is_told_of_no_other(act: MakeAct) -> None:
     assert found == [2, 4, 6, 8, 10]
 
 
+async def test_a_page_that_names_kinds_is_told_of_no_other(act: MakeAct) -> None:
+    """Neither live nor read back; of those that it names the kind and the cycle alone."""
+    kinds = frozenset({MarkWitnessed.TYPE, ActionTaken.TYPE}), frozenset({MarkWitnessed.TYPE})
+    async with MemoryBus() as bus:
+        await publish(bus, act(1))
+        hub = LiveHub()
+        async with following(bus, hub):
+            await publish(bus, act(2))
+            found, _ = await taken(hub.news(0, None, kinds[0]), 2)
+            none, _ = await taken(hub.news(0, None, kinds[1]), 0)
+            brief = await anext(hub.news(1, None, kinds[0]))
+
+    assert (found, none) == ([1, 2], [])
+    assert json.loads(brief.frames.decode().split("data: ")[1]) == {"kind": "action.taken", "cycle": 2}
+
+
 async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: MakeAct, until: Until) -> None:
     """They wait meanwhile, and miss nothing of what was said."""
     journal = MemoryJournal()
@@ -294,7 +310,7 @@ def test_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], mo
 
     async def look() -> None:
         nonlocal missed, after
-        fresh = await hub._read_back(after, None, False) if after < hub._floor else hub._fresh(after, None, False)
+        fresh = await hub._read_back(after, None, None) if after < hub._floor else hub._fresh(after, None, None)
         told.extend(places(fresh.frames))
         missed += fresh.missed
         after = fresh.after

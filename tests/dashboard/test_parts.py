@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 from playwright.async_api import Response as PlaywrightResponse
 
+from conch_schemas import NoveltyMeasured
 from conch_services.dashboard.assets import FOLDER, HASHED
 from conch_services.dashboard.stream.increments import TYPE, increment, pieces
 from tests.dashboard.conftest import CYCLES, Dashboard
@@ -60,6 +61,44 @@ async def test_a_page_that_is_held_stands_still_and_says_what_waits(tab: Page, d
 
     await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES + 1))
     await expect(tab.locator("#hold")).to_have_text("Live")
+
+
+async def test_a_held_page_counts_each_cycle_once_that_it_does_not_show(tab: Page, dashboard: Dashboard) -> None:
+    """Neither those that it shows, which it may hear of once more, nor a score that came late."""
+    facts = dashboard.life.cycle()
+    late = [one for one in facts if isinstance(one, NoveltyMeasured)]
+    await tab.goto("./overview")
+    await tab.keyboard.press("h")
+
+    await dashboard.live([one for one in facts if one not in late])
+    for _ in range(7):  # the deadline of a score is half a minute, a cycle takes five seconds
+        await dashboard.live()
+    (revised,) = await dashboard.live(late)
+    await dashboard.live()
+
+    await expect(tab.locator("#hold")).to_have_text("Held · 9 new")
+    assert revised.revision > 1
+    await tab.reload()
+    await tab.keyboard.press("h")
+    await dashboard.live()
+    await expect(tab.locator("#hold")).to_have_text("Held · 1 new")
+
+
+async def test_the_stream_tells_a_page_of_what_it_shows_alone(tab: Page, dashboard: Dashboard) -> None:
+    """It is asked for the kinds that parts and scripts name; a part that comes later is heard of, too."""
+    async with tab.expect_request(lambda one: "/live?" in one.url) as opened:
+        await tab.goto("./memory")
+    assert "mark.witnessed" not in (await opened.value).url
+
+    async with tab.expect_request(lambda one: "/live?" in one.url) as more:
+        await tab.evaluate("""() => {
+            document.getElementById("main").insertAdjacentHTML("beforeend", "<p id='more' data-on='goal.set'></p>");
+            document.getElementById("more").dispatchEvent(new CustomEvent("htmx:after:swap", { bubbles: true }));
+        }""")
+    assert "goal.set" in (await more.value).url
+    async with tab.expect_request(lambda one: "/live?" in one.url) as witness:
+        await tab.goto("./witness")
+    assert "mark.witnessed" in (await witness.value).url
 
 
 async def test_a_hidden_line_of_a_chart_stays_hidden_and_the_chart_grows(tab: Page, dashboard: Dashboard) -> None:

@@ -26,7 +26,8 @@ SETTLE_SECONDS = 2.0
 WARM_SECONDS = 5.0
 PAGES = (
     *("", "overview", "film", "cycles", f"cycles/{QUICK_CYCLES}", "chat", "memory", "rewards", "needs", "training"),
-    *("review", "agents", "alarms", "bus", "witness", "settings", "compare", "whatif"),
+    *("rewards/component/execution", "data", "review", "review/rows", "agents", "teams", "alarms", "bus", "witness"),
+    *("settings", "compare", "whatif"),
 )
 FRAME_BYTES = len("id: 12345\ndata: \n\n")
 """Of a server-sent event beside its data."""
@@ -75,7 +76,10 @@ async def main(*, quick: bool = False) -> None:
         try:
             link = await link_of(run.stdout)
             draining = asyncio.create_task(run.stdout.read())
-            print(f"{cycles:,} cycles stored, {1 / INTERVAL:g} a second come; KiB as sent", flush=True)
+            print(
+                f"{cycles:,} cycles stored, {1 / INTERVAL:g} a second come; KiB as sent, and the machine's load",
+                flush=True,
+            )
             async with async_playwright() as playwright:
                 browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
                 await _measure(browser, link, seconds)
@@ -105,8 +109,8 @@ async def _measure(browser: Browser, link: str, seconds: float) -> None:
         await asyncio.sleep(seconds)
         live = wire.taken()
         print(
-            f"/{path:<12} first load {load:6.1f}   live in {seconds:g} s {sum(live.values()):6.1f}, of it the stream "
-            f"{live['events']:5.1f}",
+            f"/{path:<27} first load {load:6.1f}   live in {seconds:g} s {sum(live.values()):6.1f}, of it the stream "
+            f"{live['events']:5.1f}   load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
         await context.close()

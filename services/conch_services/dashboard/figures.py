@@ -131,24 +131,30 @@ def sparks(points: Sequence[ExperiencePoint]) -> dict[str, Spark]:
         "exploration": met,
         "coverage": moving_mean([point.coverage for point in points]),
     }
+    step = -(-len(points) // 100)
+    places = [at for at, point in enumerate(points) if point.cycle % step == 0 or at == len(points) - 1]
     return {
-        name: _spark(values, _ENDS.get(name, lambda share: f"{fixed(100 * share, 0)}%"))
+        name: _spark(
+            [(at, values[at]) for at in places], len(points), _ENDS.get(name, lambda share: f"{fixed(100 * share, 0)}%")
+        )
         for name, values in lines.items()
     }
 
 
-def _spark(values: Sequence[float | None], write: Callable[[float], str]) -> Spark:
-    """The line of at most 100 places of these values."""
-    step = -(-len(values) // 100)
-    known = [(at, value) for at, value in enumerate(values) if value is not None and (len(values) - 1 - at) % step == 0]
+def _spark(places: Sequence[tuple[int, float | None]], count: int, write: Callable[[float], str]) -> Spark:
+    """The line of the values at these places of `count`.
+
+    Each step is relative to the one before: of a line that has moved on by a step only its ends are new.
+    """
+    known = [(at, value) for at, value in places if value is not None]
     if len(known) < 2:
         return Spark("", "", "")
     low, high = min(value for _, value in known), max(value for _, value in known)
-    flat = high - low < 1e-9
-    wide = 100 / (len(values) - 1)
-    path = "M" + "L".join(
-        f"{at * wide:.1f} {13 if flat else 24 - 22 * (value - low) / (high - low):.1f}" for at, value in known
-    )
+    flat, wide = high - low < 1e-9, 100 / (count - 1)
+    heights = [130 if flat else round(240 - 220 * (value - low) / (high - low)) for _, value in known]
+    begins = zip(known, heights, known[1:], heights[1:], strict=False)
+    steps = [f"l{(at - before) * wide:.4g} {(y - above) / 10:g}" for (before, _), above, (at, _), y in begins]
+    path = " ".join([f"M{known[0][0] * wide:.1f} {heights[0] / 10:g}", *steps])
     return Spark(path, write(low), write(high))
 
 

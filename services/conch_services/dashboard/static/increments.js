@@ -1,6 +1,6 @@
 // What changed of a part is put together with its last drawing: stream/increments.py says what goes over the wire.
 const TYPE = "application/vnd.conch.increment+json";
-const PIECE = /[^\n>,]*[\n>,]|[^\n>,]+/g;
+const PIECE = /[^\n>," ]*[\n>," ]|[^\n>," ]+/g;
 const drawn = new Map(); // part's id -> {digest, text} of its last drawing
 
 /** What fetches the part of this id: as fetch() does, the answer whole. */

@@ -22,13 +22,15 @@ const REFUSED_MS = 5000; // before a server that refused is asked again
 let source = null;
 let lost = false;
 let query = "";
+let heard = new Set(); // kinds that the stream is asked for
 
-/** Begin behind place `seq` of the stream, which the page was drawn from; of one agent, or of all. Facts are their kind and
- * cycle alone, which is all that parts need; alarms and messages are whole. */
-export function follow(seq, agent = null) {
+/** Begin behind place `seq` of the stream, which the page was drawn from; of one agent, or of all. Facts of these kinds come,
+ * and of those that something listens for; they are their kind and cycle alone, which is all that parts need; alarms and
+ * messages are whole. */
+export function follow(seq, agent, kinds) {
   after = seq;
-  query = `&brief=1${agent ? `&agent=${encodeURIComponent(agent)}` : ""}`;
-  open();
+  query = agent ? `&agent=${encodeURIComponent(agent)}` : "";
+  hear([...listeners.keys(), ...kinds]);
   let hiding = null;
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);
@@ -37,6 +39,16 @@ export function follow(seq, agent = null) {
   });
 }
 
+/** Have facts of these kinds, too, from now on. */
+export function hear(kinds) {
+  const all = new Set([...heard, ...kinds.filter((kind) => kind.includes("."))]);
+  if (all.size === heard.size && source) return;
+  heard = all;
+  open();
+}
+
+const address = () => `${document.body.dataset.prefix}/live?after=${after}${query}&kinds=${[...heard].join(",")}`;
+
 function close() {
   source?.close();
   source = null;
@@ -44,7 +56,7 @@ function close() {
 
 function open() {
   close();
-  source = new EventSource(`${document.body.dataset.prefix}/live?after=${after}${query}`);
+  source = new EventSource(address());
   source.addEventListener("bus", (message) => {
     const { state } = JSON.parse(message.data);
     const again = lost;
@@ -71,7 +83,7 @@ function open() {
 /** Not to be tried again by the browser itself: the session is over, or there are too many pages. */
 async function refused(by) {
   const asking = new AbortController();
-  const answer = await fetch(`${document.body.dataset.prefix}/live?after=${after}${query}`, { signal: asking.signal }).catch(() => null);
+  const answer = await fetch(address(), { signal: asking.signal }).catch(() => null);
   asking.abort();
   if (answer?.status === 401) renew();
   else setTimeout(() => { if (source === by) open(); }, REFUSED_MS);

@@ -5,7 +5,7 @@
 // data-pace: least milliseconds between two drawings, else PACE_MS; data-every: drawn so often, facts or none; data-of: the
 // cycles "first-last" whose facts count alone; data-still: not drawn while it is there. What scripts make (charts) stands in a
 // figure of class chart or in [data-kept], which no drawing touches. The switch Live / Hold stops all of them.
-import { away, follow, on, tell } from "./live.js";
+import { away, follow, hear, on, tell } from "./live.js";
 import { onKey, say } from "./page.js";
 import { localise } from "./words.js";
 
@@ -16,9 +16,11 @@ const drawn = new Map(); // part's id -> when it was drawn last
 const stale = new Set(); // ids of the parts that facts have come for
 const later = new Map(); // part's id -> the timer of its drawing once more
 const knob = document.getElementById("hold");
-let held = false, waiting = 0;
+let held = false, newest = 0, follows = false;
+const waiting = new Set(); // cycles that came while the page was held
 
 const parts = () => [...document.querySelectorAll("[data-on], [data-every]")];
+const kinds = () => parts().flatMap(({ dataset: { on: some } }) => [...(some ?? "").split(" "), "experience.recorded"]); // it is counted while the page is held
 
 /** Draw this part again now, after a press say, whatever the switch says. */
 export function redraw(id) {
@@ -55,7 +57,8 @@ function concerns({ kind, cycle }, part) {
 
 function hold(now) {
   held = now;
-  waiting = 0;
+  waiting.clear();
+  newest = Math.max(newest, ...[...document.querySelectorAll("[data-cycle]")].map((row) => Number(row.dataset.cycle)));
   show();
   tell("held", { held });
   say(held ? "The page stands still until you press Held." : "The page goes on.");
@@ -63,13 +66,14 @@ function hold(now) {
 
 function show() {
   knob.setAttribute("aria-pressed", String(held));
-  knob.textContent = !held ? "Live" : waiting ? `Held · ${waiting} new` : "Held";
+  knob.textContent = !held ? "Live" : waiting.size ? `Held · ${waiting.size} new` : "Held";
 }
 
 on("*", (fact) => {
   for (const part of parts()) if (concerns(fact, part)) stale.add(part.id);
-  if (!held || fact.kind !== "experience.recorded") return;
-  waiting += 1;
+  if (fact.kind !== "experience.recorded") return;
+  if (!held) newest = Math.max(newest, fact.cycle);
+  else if (fact.cycle > newest) waiting.add(fact.cycle);
   show();
 });
 for (const kind of ["missed", "caught-up"]) on(kind, () => { for (const part of parts()) if (part.dataset.on) stale.add(part.id); });
@@ -77,6 +81,7 @@ document.addEventListener("htmx:after:swap", (event) => {
   localise(document);
   const { id } = event.target;
   if (id) tell("drawn", { id });
+  if (follows) hear(kinds()); // a drawing may have parts that the page did not have
 });
 knob.addEventListener("click", () => hold(!held));
 if (parts().length) {
@@ -87,7 +92,8 @@ show();
 // Once every script of the page listens: it goes on behind the place in the stream that it was drawn from.
 document.addEventListener("DOMContentLoaded", () => {
   const from = document.querySelector("[data-after]");
-  if (from) follow(Number(from.dataset.after), document.body.dataset.agent);
+  follows = from !== null;
+  if (follows) follow(Number(from.dataset.after), document.body.dataset.agent, kinds());
 });
 const begun = Date.now();
 for (const { id } of parts()) drawn.set(id, begun); // as the server drew the page

@@ -86,8 +86,8 @@ def frame(event: Event, seq: int) -> bytes | None:
 
 def brief(event: Event, seq: int) -> bytes | None:
     """The event as a page hears it whose parts the server draws: its kind and its cycle alone. What is said aloud or
-    put into a list (alarms, messages) is whole; None: no part is drawn for it."""
-    if isinstance(event, RewardAssigned | TaskProgressed) or told(event) is None:
+    put into a list (alarms, messages) is whole; None: no page shows it."""
+    if told(event) is None:
         return None
     if isinstance(event, AlarmRaised | MessageReceived | MessageSent):
         return frame(event, seq)

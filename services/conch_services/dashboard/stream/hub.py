@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from dataclasses import dataclass
 
 from conch.bus import ReceivedEvent, SharedSubscription, decoded
-from conch_schemas import ContractViolationError, Event, subject_filter
+from conch_schemas import ContractViolationError, Event, subject_filter, type_of
 from conch_services.dashboard.stream.frames import SHOWN, brief, frame
 
 LIVE = "live"
@@ -63,14 +63,17 @@ class _Shown:
         self._arrived: ReceivedEvent | None = arrived
         self._frame = self._brief = b""
 
-    def frame(self, is_brief: bool) -> bytes:
-        """Its frame; empty for what is no event: its consumers write the dead letters."""
+    def frame(self, kinds: frozenset[str] | None) -> bytes:
+        """Its frame, that of few bytes where `kinds` are named; empty for another kind, and for what is no event: its
+        consumers write the dead letters."""
+        if kinds is not None and type_of(self.subject) not in kinds:
+            return b""
         if self._arrived is not None:
             with contextlib.suppress(ContractViolationError):
                 self._frame = frame(self._arrived.event, self.seq) or b""
                 self._brief = brief(self._arrived.event, self.seq) or b""
             self._arrived = None
-        return self._brief if is_brief else self._frame
+        return self._frame if kinds is None else self._brief
 
 
 class LiveHub:
@@ -95,7 +98,7 @@ class LiveHub:
         """Set when frames came for which pages have not been woken."""
         self._tick = asyncio.Event()
         """Set, and replaced by a new one, when pages are woken."""
-        self._made: dict[tuple[int, str | None, bool], PageUpdate] = {}
+        self._made: dict[tuple[int, str | None, frozenset[str] | None], PageUpdate] = {}
         """Updates of this tick by position: most pages are at the same one."""
         self.closed = False
         self.pages = 0
@@ -185,21 +188,23 @@ class LiveHub:
                     found.append(decoded(shown.subject, shown.data))
         return found[::-1]
 
-    async def news(self, after: int, agent: str | None = None, *, is_brief: bool = False) -> AsyncIterator[PageUpdate]:
+    async def news(
+        self, after: int, agent: str | None = None, kinds: frozenset[str] | None = None
+    ) -> AsyncIterator[PageUpdate]:
         """Updates behind the sequence `after`, of one agent or of all, as they come; until the hub is closed.
-        `is_brief`: with frames of few bytes.
+        `kinds`: types of events, whose frames alone come, of few bytes each; None: those of all types, whole.
 
         Each frame once, in the order of the stream. Something comes also when only `state` has changed.
         """
         self._readers += 1
         try:
-            async with contextlib.aclosing(self._updates(after, agent, is_brief)) as updates:
+            async with contextlib.aclosing(self._updates(after, agent, kinds)) as updates:
                 async for update in updates:
                     yield update
         finally:
             self._readers -= 1
 
-    async def _updates(self, after: int, agent: str | None, is_brief: bool) -> AsyncGenerator[PageUpdate]:
+    async def _updates(self, after: int, agent: str | None, kinds: frozenset[str] | None) -> AsyncGenerator[PageUpdate]:
         state, epoch = None, self._epoch
         while not self.closed:
             tick = self._tick
@@ -208,11 +213,11 @@ class LiveHub:
                 yield PageUpdate(after, anew=True)
             epoch = self._epoch
             if after < self._floor:
-                fresh = await self._read_back(after, agent, is_brief)
+                fresh = await self._read_back(after, agent, kinds)
             else:
-                key = (after, agent, is_brief)
+                key = (after, agent, kinds)
                 if (known := self._made.get(key)) is None:
-                    known = self._made[key] = self._fresh(after, agent, is_brief)
+                    known = self._made[key] = self._fresh(after, agent, kinds)
                 fresh = known
             after = fresh.after
             if fresh.frames or fresh.missed or self.state != state:
@@ -221,7 +226,7 @@ class LiveHub:
             elif after >= self._floor:
                 await tick.wait()
 
-    def _fresh(self, after: int, agent: str | None, is_brief: bool) -> PageUpdate:
+    def _fresh(self, after: int, agent: str | None, kinds: frozenset[str] | None) -> PageUpdate:
         """The update for a page whose position is in the ring."""
         found: list[bytes] = []
         missed = 0
@@ -232,23 +237,23 @@ class LiveHub:
                 continue
             if len(found) == MOST_AT_ONCE:
                 missed += 1
-            elif made := shown.frame(is_brief):
+            elif made := shown.frame(kinds):
                 found.append(made)
         return PageUpdate(self.last, b"".join(reversed(found)), missed)
 
-    async def _read_back(self, after: int, agent: str | None, is_brief: bool) -> PageUpdate:
+    async def _read_back(self, after: int, agent: str | None, kinds: frozenset[str] | None) -> PageUpdate:
         """Frames that the ring no longer has, from the stream: the newest MOST_READ events up to where the ring
         begins."""
         floor, shared_events = self._floor, self._shared_events
         if shared_events is None or floor - after > MOST_READ:
             return PageUpdate(floor, missed=floor - after)
         found = []
-        filters = [subject_filter(kind, agent or "*") for kind in SHOWN]
+        filters = [subject_filter(kind, agent or "*") for kind in SHOWN if kinds is None or kind.TYPE in kinds]
         async for delivery in shared_events.bus.read(filters, after=after):
             if delivery.seq > floor:
                 break
             with contextlib.suppress(ContractViolationError):
                 event = decoded(delivery.subject, delivery.data)
-                if (made := (brief if is_brief else frame)(event, delivery.seq)) is not None:
+                if (made := (frame if kinds is None else brief)(event, delivery.seq)) is not None:
                     found.append(made)
         return PageUpdate(floor, b"".join(found[-MOST_AT_ONCE:]), missed=max(0, len(found) - MOST_AT_ONCE))

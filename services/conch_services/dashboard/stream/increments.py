@@ -1,6 +1,6 @@
 """Sends what changed of a part of a page: the pieces of its drawing that the browser does not have.
 
-A drawing is cut behind each line's end, `>` and comma. A browser that asks for a part again names the digest of its
+A drawing is cut behind each line's end, `>`, comma, quotation mark and space. A browser that asks for a part again names the digest of its
 last drawing in the header `Conch-Drawn` (`none`: it has none). The answer tells the digest of the new one in
 `Conch-Digest`; where the last is still known here it is JSON of type `TYPE`: a list of new text and of
 `[first, behind]`, the pieces that stay. `increments.js` puts it together.
@@ -24,7 +24,7 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 RUN: Final = 3
 """Pieces that have to be alike one after the other to be worth a reference."""
 DIGEST_BYTES: Final = 8
-_PIECE: Final = re.compile(r"[^\n>,]*[\n>,]|[^\n>,]+")
+_PIECE: Final = re.compile(r'[^\n>," ]*[\n>," ]|[^\n>," ]+')
 
 
 def pieces(text: str) -> list[str]:

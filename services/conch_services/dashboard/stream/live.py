@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from conch_services.dashboard.security.refusals import TOO_MANY_PAGES, problem
+from conch_services.dashboard.stream.frames import SHOWN
 from conch_services.dashboard.stream.hub import LiveHub
 
 MOST_PAGES = 1000
@@ -22,14 +23,17 @@ STUCK_SECONDS = 30.0
 AGAIN_MS = 1000
 """Milliseconds after which a browser reconnects."""
 
+TYPES = frozenset(kind.TYPE for kind in SHOWN)
+
 _encode = msgspec.json.Encoder().encode
 
 
 class LiveStream:
-    """`GET /live?after=SEQ&agent=NAME&brief=1`: every frame behind that sequence, then new ones as they come. The
+    """`GET /live?after=SEQ&agent=NAME&kinds=TYPE,…`: every frame behind that sequence, then new ones as they come. The
     header Last-Event-ID, which a browser sends when it reconnects, replaces `after`.
 
-    With `brief` most frames have their kind and cycle alone: for a page whose parts the server draws.
+    With `kinds` those of these types of events come alone, and most have their kind and cycle alone: for a page whose
+    parts the server draws. Names that are no type of an event are passed over.
 
     Beside frames there are the messages `bus` ({"state": …}), `missed` ({"count": …}: frames were left out, ask the
     history) and `anew` (the stream is another one: draw the page again).
@@ -44,16 +48,17 @@ class LiveStream:
             return problem(503, TOO_MANY_PAGES, {"Retry-After": AGAIN_SECONDS})
         after = _place(request.headers.get("last-event-id")) or _place(request.query_params.get("after"))
         agent = request.query_params.get("agent") or None
-        is_brief = request.query_params.get("brief") == "1"
-        messages = self._messages(self._hub.last if after is None else after, agent, is_brief)
+        named = request.query_params.get("kinds")
+        kinds = None if named is None else TYPES.intersection(named.split(","))
+        messages = self._messages(self._hub.last if after is None else after, agent, kinds)
         return EventSourceResponse(messages, ping=PING_SECONDS, send_timeout=STUCK_SECONDS)
 
-    async def _messages(self, after: int, agent: str | None, is_brief: bool) -> AsyncIterator[bytes]:
+    async def _messages(self, after: int, agent: str | None, kinds: frozenset[str] | None) -> AsyncIterator[bytes]:
         self._hub.pages += 1
         try:
             state = self._hub.state
             yield b"retry: %d\n\n" % AGAIN_MS + _message("bus", {"state": state})
-            async for news in self._hub.news(after, agent, is_brief=is_brief):
+            async for news in self._hub.news(after, agent, kinds):
                 said = b""
                 if self._hub.state != state:
                     state = self._hub.state

@@ -2,6 +2,7 @@
 
 from .files.lookup import find_row as find_row
 from .files.lookup import prune_snapshots as prune_snapshots
+from .files.lookup import rows_between as rows_between
 from .files.lookup import snapshots_in as snapshots_in
 from .files.lookup import trained_states as trained_states
 from .files.manifest import MANIFEST as MANIFEST

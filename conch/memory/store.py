@@ -98,14 +98,22 @@ class LongTermMemory:
 
         return self._file.used(read)
 
-    def newest(self, limit: int, kind: MemoryKind | None = None) -> tuple[StoredMemory, ...]:
-        """The last memories by the time of their newest source, the newest first."""
+    def newest(
+        self, limit: int, kind: MemoryKind | None = None, cycles: tuple[int, int] | None = None
+    ) -> tuple[StoredMemory, ...]:
+        """The last memories by the time of their newest source, the newest first; with `cycles`, those that have a
+        source among the cycles of the first to the last number."""
         if not self._exists:
             return ()
 
         def read(database: sqlite3.Connection) -> tuple[StoredMemory, ...]:
-            sql = "SELECT place FROM memories WHERE ?1 IS NULL OR kind = ?1 ORDER BY place DESC LIMIT ?2"
-            places = [row[0] for row in database.execute(sql, (kind, limit))]
+            first, last = cycles or (None, None)
+            sql = (
+                "SELECT place FROM memories WHERE (?1 IS NULL OR kind = ?1) AND (?3 IS NULL OR EXISTS (SELECT 1 "
+                "FROM sources WHERE sources.place = memories.place AND cycle BETWEEN ?3 AND ?4)) "
+                "ORDER BY place DESC LIMIT ?2"
+            )
+            places = [row[0] for row in database.execute(sql, (kind, limit, first, last))]
             return _in_order(database, places)
 
         return self._file.used(read)

@@ -43,6 +43,27 @@ from tests.dashboard.life import HOSTILE
 EVENTS: TypeAdapter[Any] = TypeAdapter(AgUiEvent)
 
 
+async def test_a_range_shows_what_was_answered_in_it(dashboard: Dashboard) -> None:
+    """Turns of cycles outside of it stand in no conversation, and one without any is not listed."""
+    source = source_of("echo", dashboard.life.uid)
+    for session, cycle in (("early", 5), ("late", 50), ("late", 58)):
+        message = f"m{cycle}"
+        heard = MessageReceived(id=message, source=source, agent="echo", text=f"asked {cycle}", session=session)
+        sent = MessageSent(
+            id=f"s{cycle}", source=source, agent="echo", cycle=cycle, text=f"said {cycle}", answers=message
+        )
+        await dashboard.live([heard, sent], record=False)
+    await dashboard.hub_at(dashboard.shared_events.seq)
+
+    whole = (await dashboard.client.get("/chat?session=late")).text
+    part = (await dashboard.client.get("/chat?session=late&range=55-60")).text
+    none = (await dashboard.client.get("/chat?range=20-30")).text
+
+    assert ("said 50" in whole, "said 58" in whole, "asked 5<" in whole) == (True, True, True)
+    assert ("said 50" in part, "said 58" in part, "asked 5<" in part) == (False, True, False)
+    assert "Nothing was answered in cycles 20 to 30" in none
+
+
 class TalkingAgent:
     """Answers each message as a run does, in a cycle of its own; the same message again is the same."""
 

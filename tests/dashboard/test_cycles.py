@@ -8,13 +8,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from conch.views.line import signed
 from conch_schemas import NoveltyMeasured
 from conch_services.dashboard.cycles.filters import filters_of
 from conch_services.dashboard.pages.cycles import ROWS
-from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 
 
 async def numbers(tab: Page) -> list[int]:
@@ -238,3 +238,28 @@ async def test_new_cycles_that_match_a_rule_are_counted_while_sorted(tab: Page, 
 
     assert await numbers(tab) == before
     assert like
+
+
+async def test_filters_are_folded_on_a_phone(browser: Browser, dashboard: Dashboard) -> None:
+    """Behind one button with the number of those that are set; the key of the search unfolds them, too."""
+    port = int(dashboard.address.rpartition(":")[2])
+    context = await browser_logged_in(browser, dashboard.seeded.home, port, viewport={"width": 390, "height": 844})
+    tab = await context.new_page()
+    await tab.goto("./cycles?outcome=success&least=-1")
+    button, words = tab.locator("#unfold"), tab.locator("[name=text]")
+    await expect(button).to_have_text("Filters · 2")
+    await expect(words).to_be_hidden()
+    await expect(tab.locator("#list")).to_be_in_viewport()
+
+    await button.click()
+    await expect(button).to_have_attribute("aria-expanded", "true")
+    await tab.locator("[name=kind]").select_option("TOOL")
+    await expect(button).to_have_text("Filters · 3")
+    await button.click()
+    await expect(words).to_be_hidden()
+    await tab.keyboard.press("/")
+    await expect(words).to_be_focused()
+    await tab.set_viewport_size({"width": 1024, "height": 768})
+    await expect(button).to_be_hidden()
+    await expect(words).to_be_visible()
+    await context.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.async_api import Page, expect
 
 from conch.memory import MEMORY_FILE, LongTermMemory
@@ -45,6 +47,34 @@ async def test_the_page_lists_and_searches_memories(dashboard: Dashboard) -> Non
     assert ("Kelp" in facts, "tide" in facts) == (True, False)
     assert ("metres" in found, "Kelp" in found) == (True, False)
     assert "Nothing fits" in nothing
+
+
+async def test_memories_of_a_range_have_an_act_in_it(tab: Page, dashboard: Dashboard) -> None:
+    """Listed and searched; the whole life has all of them. A search stays in the range."""
+    remember(dashboard)
+    listed = parsed((await dashboard.client.get("/memory?range=2-3")).text)
+    life = parsed((await dashboard.client.get("/memory?range=life")).text).one("tbody").text
+    last = (await dashboard.client.get("/memory?range=last-5")).text
+    found = parsed((await dashboard.client.get("/memory?range=2-3&text=high+tides")).text).one("tbody").text
+
+    rows = listed.one("tbody").text
+    assert ("4 metres" in rows, "Kelp" in rows, "3 metres" in rows, "Read the list" in rows) == (
+        True,
+        True,
+        False,
+        False,
+    )
+    assert "with an act in cycles 2 to 3" in listed.text
+    assert ("3 metres" in life, "Read the list" in life) == (True, True)
+    assert "No memory has an act in this range" in last
+    assert ("4 metres" in found, "3 metres" in found) == (True, False)
+    await tab.goto("./memory?range=2-3")
+    await tab.locator("[name=text]").fill("kelp")
+    await tab.get_by_role("button", name="Search").click()
+    await expect(tab).to_have_url(re.compile("range=2-3"))
+    await expect(tab.locator("tbody tr")).to_have_count(1)
+    await tab.get_by_role("link", name="Whole life").click()
+    await expect(tab).to_have_url(re.compile("text=kelp&range=life"))
 
 
 async def test_a_memory_leads_to_its_cycle_and_to_what_contradicts_it(dashboard: Dashboard) -> None:

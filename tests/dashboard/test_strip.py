@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from playwright.async_api import Page, expect
 
 from conch.experience import ExperiencePoint
 from conch.views import signed, step_words
-from conch_services.dashboard.figures import columns, key_figures
+from conch_services.dashboard.figures import MEAN, columns, key_figures, sparks
 from conch_services.dashboard.story.component import source_of_rule
 from conch_services.dashboard.story.strip import WIDTH, adds, colour_of, reward_strip
 from tests.dashboard.conftest import CYCLES, Dashboard
@@ -46,6 +47,34 @@ async def test_the_amounts_of_every_cycle_sum_to_its_total(dashboard: Dashboard)
     assert all(line[0] == round(adds(points[0]).get(name, 0.0), 4) for name, line in drawn.items())
     names = {name for point in points for name, amount in adds(point).items() if amount < 0}
     assert "taken off for repetition" in names
+
+
+def test_the_means_of_a_range_begin_with_the_cycles_before_it() -> None:
+    """The first mean that is shown is over as many cycles as the last; so is the first place of a sparkline."""
+    points = [earned(number, float(number < MEAN)) for number in range(2 * MEAN)]
+
+    lines = columns(points, MEAN)["lines"]["reward"]
+    alone = columns(points[MEAN:], MEAN)["lines"]["reward"]
+
+    assert lines[f"mean of {MEAN}"][0] == pytest.approx(1 - 1 / MEAN)
+    assert alone[f"mean of {MEAN}"][0] == 0.0
+    assert sparks(points, MEAN)["reward"].startswith("M0.0 2 l")
+    assert sparks(points[MEAN:], MEAN)["reward"].startswith("M0.0 13 l")
+
+
+def test_a_sparkline_that_moves_on_keeps_its_steps() -> None:
+    """What is sent of it are its ends."""
+    points = [earned(number, (number * 7 % 11) / 11) for number in range(302)]
+
+    before, after = (sparks(points[:end], 200)["reward"].split("l") for end in (300, 302))
+
+    assert after[1:-2] == before[2:-1]
+
+
+def earned(cycle: int, total: float) -> ExperiencePoint:
+    """A cycle with this total."""
+    time = datetime(2026, 1, 1, tzinfo=UTC)
+    return ExperiencePoint(cycle, cycle, time, "success", "TOOL", "a", "a.b", True, total, 1.0, True, 1, (), (), {})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +63,19 @@ def find_row(out: Path, row: str) -> tuple[Path, Row]:
     if passed is not None:
         raise passed
     raise UsageError(f"no snapshot in {out} has a row {row}: --out names another directory of snapshots")
+
+
+def rows_between(snapshot: Path, manifest: Manifest, skip: int, most: int) -> list[Row]:
+    """`most` rows of a snapshot behind the first `skip`, in the order of its files. Raises CheckError where a file
+    cannot be read, or a row was edited."""
+    found: list[Row] = []
+    for name, about in manifest.files.items():
+        if skip < about.rows:
+            found += [read_row(manifest.format, one) for one in _documents(snapshot / name, skip, most - len(found))]
+        skip = max(0, skip - about.rows)
+        if len(found) == most:
+            break
+    return found
 
 
 def prune_snapshots(out: Path, keep: int) -> list[Path]:
@@ -134,6 +148,26 @@ def _rows(path: Path, row: str) -> Iterator[Mapping[str, JsonValue]]:
                 found = json.loads(line)
                 if str(found.get("row_id")).startswith(row):
                     yield found
+
+
+def _documents(path: Path, skip: int, most: int) -> list[Mapping[str, JsonValue]]:
+    """`most` rows of a file behind the first `skip`. Raises CheckError for a file that cannot be read."""
+    try:
+        if path.suffix != ".parquet":
+            with path.open("rb") as file:
+                return [json.loads(line) for line in islice(file, skip, skip + most)]
+        import pyarrow.parquet as pq
+
+        found: list[Mapping[str, JsonValue]] = []
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if skip < rows and len(found) < most:
+                    found += file.read_row_group(group).slice(skip, most - len(found)).to_pylist()
+                skip = max(0, skip - rows)
+        return found
+    except (OSError, ValueError) as error:  # that of pyarrow is a ValueError
+        raise CheckError(f"{path} cannot be read ({type(error).__name__}): export the snapshot again") from error
 
 
 def _rows_of_parquet(path: Path, row: str) -> Iterator[Mapping[str, JsonValue]]:

@@ -115,9 +115,11 @@ _ENDS: Final[dict[str, Callable[[float], str]]] = {
 """How the ends of a key figure's line are written, if not as a share."""
 
 
-def sparks(points: Sequence[ExperiencePoint]) -> dict[str, Spark]:
-    """Key figure -> its line over these cycles."""
-    if not points:
+def sparks(points: Sequence[ExperiencePoint], shown: int) -> dict[str, Spark]:
+    """Key figure -> its line over the last `shown` of these cycles. Those before them count in the means of the first
+    ones."""
+    begin = max(0, len(points) - shown)
+    if len(points) == begin:
         return {}
     levels = [fmean(point.needs_after.values()) if point.needs_after else None for point in points]
     executed = [point.skill if point.outcome in EXECUTED else None for point in points]
@@ -131,11 +133,12 @@ def sparks(points: Sequence[ExperiencePoint]) -> dict[str, Spark]:
         "exploration": met,
         "coverage": moving_mean([point.coverage for point in points]),
     }
-    step = -(-len(points) // 100)
-    places = [at for at, point in enumerate(points) if point.cycle % step == 0 or at == len(points) - 1]
+    count = len(points) - begin
+    step = -(-count // 100)
+    places = [at for at in range(count) if points[begin + at].cycle % step == 0 or at == count - 1]
     return {
         name: _spark(
-            [(at, values[at]) for at in places], len(points), _ENDS.get(name, lambda share: f"{fixed(100 * share, 0)}%")
+            [(at, values[begin + at]) for at in places], count, _ENDS.get(name, lambda share: f"{fixed(100 * share, 0)}%")
         )
         for name, values in lines.items()
     }

@@ -76,6 +76,12 @@ MENU = (
     MenuEntry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
     MenuEntry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),
     MenuEntry(
+        "/data",
+        "Data",
+        "Snapshots of rows that trainers take: what the rows are like, what was left out and why, and the acts that "
+        "each row comes from.",
+    ),
+    MenuEntry(
         "/review",
         "Review",
         "Cycles that stand out, one at a time: your word on each is a score of its own. In the tab Rows you decide "

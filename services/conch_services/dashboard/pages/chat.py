@@ -16,6 +16,7 @@ from conch_schemas import SESSION_PATTERN, AnswerRated, MessageReceived, Message
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.approval import approvals_of
+from conch_services.dashboard.ranges.window import CycleWindow, range_asked
 from conch_services.dashboard.story.verdicts import talk_verdict
 from conch_services.dashboard.stream.conversation import LastFacts, last_facts
 from conch_services.dashboard.stream.sessions import SessionTurn, sessions_in
@@ -41,11 +42,13 @@ class JudgedAnswer:
 
 
 async def chat(request: Request) -> Response:
-    """The sessions, and the turns of the one of `?session=`; without it a new one."""
+    """The sessions, and the turns of the one of `?session=`; without it a new one. Of the range of the address those
+    turns that were answered in it."""
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
     found: QueryResult[LastFacts] = await asked(_said(world, agent))
-    sessions = sessions_in((found.found or LastFacts()).events)
+    looked: QueryResult[CycleWindow | None] = await asked(range_asked(request, agent))
+    sessions = _within(sessions_in((found.found or LastFacts()).events), looked.found)
     named = request.query_params.get("session", "")
     session = named if re.fullmatch(SESSION_PATTERN, named) else secrets.token_hex(4)
     turns = sessions.get(session, [])[-MOST_TURNS:]
@@ -61,10 +64,22 @@ async def chat(request: Request) -> Response:
             "verdict_said": talk_verdict(agent, sessions, totals.found or ()),
             "turns": list(zip(turns, judged.found or [JudgedAnswer()] * len(turns), strict=True)),
             "why": found.why,
+            "window": looked.found,
             "approvals": await approvals_of(world, agent),
             "after": world.hub.last,
         },
     )
+
+
+def _within(sessions: dict[str, list[SessionTurn]], window: CycleWindow | None) -> dict[str, list[SessionTurn]]:
+    """The sessions with the turns that were answered within the range; those that have none are left out."""
+    if window is None:
+        return sessions
+    some = {
+        id: [turn for turn in turns if turn.cycle is not None and window.has(turn.cycle)]
+        for id, turns in sessions.items()
+    }
+    return {id: turns for id, turns in some.items() if turns}
 
 
 async def _said(world: DashboardContext, agent: str) -> LastFacts:

@@ -12,29 +12,39 @@ from starlette.routing import Route
 from conch.memory import LongTermMemory, MemoryKind, StoredMemory
 from conch.views import Memories, MemoryRow, memories_found, memories_shown
 from conch_services.dashboard.api.memories import memory_read
-from conch_services.dashboard.asking import asked
+from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.ranges.window import CycleWindow, range_asked
 from conch_services.dashboard.story.verdicts import memory_verdict
 
 SHOWN = 50
 """Memories of a page."""
 LONGEST_TEXT = 500
 """Most characters of a search; the rest is left out."""
+RANKED = 500
+"""Memories that fit the words of a search, of which those of a range are taken."""
 SHORT_ID = 8
 """Characters of an id that a link shows."""
 KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 
 
 async def memories(request: Request) -> Response:
-    """The last memories, the newest first, or those of `?kind=`; with `?text=` those that fit it, the best first."""
+    """The last memories, the newest first, or those of `?kind=`; with `?text=` those that fit it, the best first; of
+    the range of the address those with an act in it."""
     agent, query = await agent_of(request), request.query_params
     text = query.get("text", "").strip()[:LONGEST_TEXT]
     kind = next((one for one in KINDS if one == query.get("kind")), None)
 
+    looked_for: QueryResult[CycleWindow | None] = await asked(range_asked(request, agent))
+    window = looked_for.found
+
     def found(store: LongTermMemory) -> Memories:
-        if text:
-            return memories_found(agent, len(store), store.recall(text, SHOWN, now=time.time()))
-        return memories_shown(agent, len(store), store.newest(SHOWN, kind))
+        cycles = None if window is None else (window.first, window.last)
+        if not text:
+            return memories_shown(agent, len(store), store.newest(SHOWN, kind, cycles))
+        fits = store.recall(text, SHOWN if window is None else RANKED, now=time.time())
+        within = [one for one in fits if window is None or _is_within(one.memory, window)]
+        return memories_found(agent, len(store), within[:SHOWN])
 
     looked = await asked(memory_read(request.app.state.world, agent, found))
     said = None if looked.found is None else memory_verdict(looked.found, text)
@@ -44,12 +54,19 @@ async def memories(request: Request) -> Response:
         "text": text,
         "kind": kind,
         "kinds": KINDS,
-        "why": looked.why,
+        "why": looked.why or looked_for.why,
+        "window": window,
         "most": SHOWN,
     }
     return await page(
-        request, "memory.html", told | {"after": request.app.state.world.hub.last, "broken": looked.broken}
+        request,
+        "memory.html",
+        told | {"after": request.app.state.world.hub.last, "broken": looked.broken or looked_for.broken},
     )
+
+
+def _is_within(memory: StoredMemory, window: CycleWindow) -> bool:
+    return any(source.cycle is not None and window.has(source.cycle) for source in memory.sources)
 
 
 async def memory(request: Request) -> Response:

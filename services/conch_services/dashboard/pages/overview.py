@@ -48,11 +48,13 @@ class OverviewHistory:
     place: int = 0
     """Stream sequence up to which all that follows is complete, at least: the page goes on live behind it."""
     points: Sequence[ExperiencePoint] = ()
-    """Oldest first; MEAN more than are shown, for the means of the first ones."""
+    """Oldest first; up to MEAN more than are shown, for the means of the first ones."""
     costs: CostSummary = NO_COSTS
     """Of the last cycles."""
     window: CycleWindow | None = None
     """The range that the points are of; None: the last ones."""
+    shown: int = SHOWN
+    """How many of them are shown at most, the last ones."""
 
 
 async def overview(request: Request) -> Response:
@@ -85,9 +87,9 @@ async def _now(request: Request, agent: str) -> dict[str, object]:
     )
     past = looked.found or OverviewHistory()
     ranged = past.window is not None
-    points = past.points if ranged else past.points[-SHOWN:]
+    points = past.points[max(0, len(past.points) - past.shown) :]
     if ranged:
-        data = thinned(columns(points, len(points)), SHOWN)
+        data = thinned(columns(past.points, past.shown), SHOWN)
     else:
         data = columns(past.points, SHOWN, number_of(request, "since"))
     distribution = len(points) if ranged else DISTRIBUTION
@@ -101,7 +103,7 @@ async def _now(request: Request, agent: str) -> dict[str, object]:
         "taken": "" if past.window is None else taken_words(past.window, len(points)),
         "lines": {chart: list(named) for chart, named in data["lines"].items()},
         "figures": key_figures(points),
-        "sparks": sparks(points),
+        "sparks": sparks(past.points, past.shown),
         "actions": actions(points[-distribution:] if distribution else ()),
         "distribution": distribution,
         "mean": MEAN,
@@ -186,7 +188,9 @@ def look(reader: ExperienceReader, agent: str, wanted: WantedRange = USUAL) -> O
     if wanted in (USUAL, WantedRange("last", SHOWN)):
         return OverviewHistory(place, reader.charts.points(agent, SHOWN + MEAN), costs)
     window = window_of(reader, agent, wanted)
-    return OverviewHistory(place, sampled_in(reader, agent, window), costs, window)
+    before = reader.charts.points(agent, MEAN, before=window.first) if window.cycles else []
+    points = sampled_in(reader, agent, window)
+    return OverviewHistory(place, [*before, *points], costs, window, len(points))
 
 
 def last_cycles(reader: ExperienceReader, agent: str) -> tuple[int, dict[int, ExperienceRecorded | ActionTaken]]:

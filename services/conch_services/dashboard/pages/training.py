@@ -18,7 +18,7 @@ from conch.views import Acted, LineageDetail, LineageShown, duration_words, slop
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
 from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
 from conch_services.dashboard.figures import AGAIN, Columns, short
-from conch_services.dashboard.learning import by_policy, curves
+from conch_services.dashboard.learning import WINDOW, by_policy, curves
 from conch_services.dashboard.lineages import data_sets, lineage_document
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
@@ -56,12 +56,15 @@ async def training(request: Request) -> Response:
     policies = await asked(answers.get(("policies", agent), lambda: _policies(world, agent)))
     mind = await asked(answers.get(("learnt", agent), lambda: _learnt(world, agent)))
     sets = await asked(answers.get(("data", agent), lambda: data_sets(world, MOST_DRAWN)))
-    position, acted, window = found.found or (0, [], None)
+    position, read, window = found.found or (0, [], None)
+    acted = [one for one in read[-LAST:] if window is None or window.has(one[0])]
     earned = by_policy(acted)
     trained = lineage.found if lineage.found is not None and lineage.found.rounds else None
     since = 0 if window else number_of(request, "since")
+    if trained is None and acted:
+        since = max(since, acted[0][0])
     drawn = [one.policy for one in earned[:MOST_DRAWN]]
-    lines = _within(_lines(trained, acted, drawn, since), window)
+    lines = _within(_lines(trained, read, drawn, since), window)
     more = _lineage_data(trained) if trained else {"marks": [], "round": None, "deeds": None}
     template = "training_now.html" if "hx-request" in request.headers else "training.html"
     return await page(
@@ -104,15 +107,15 @@ async def training(request: Request) -> Response:
 async def _acted(
     world: DashboardContext, agent: str, wanted: WantedRange
 ) -> tuple[int, list[Acted], CycleWindow | None]:
-    """(the store's position, the last cycles of the range with their policy and total, the range that is named)."""
+    """(the store's position, the last cycles up to the range's end with their policy and total, the range that is
+    named); WINDOW more than LAST, for the means of the first ones."""
 
     def read(reader: ExperienceReader) -> tuple[int, list[Acted], CycleWindow | None]:
         position = reader.position()
         if wanted == USUAL:
-            return position, reader.charts.policies(agent, LAST), None
+            return position, reader.charts.policies(agent, LAST + WINDOW), None
         window = window_of(reader, agent, wanted)
-        acted = reader.charts.policies(agent, LAST, window.last + 1)
-        return position, [one for one in acted if one[0] >= window.first], window
+        return position, reader.charts.policies(agent, LAST + WINDOW, window.last + 1), window
 
     return await world.read(read)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from starlette.requests import Request
+
 from conch.experience import ExperiencePoint, ExperienceReader
-from conch_services.dashboard.ranges.wanted import WantedRange
+from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
+from conch_services.dashboard.world import DashboardContext
 
 HOUR: Final = timedelta(hours=1)
 MOST_POINTS: Final = 2000
@@ -50,6 +53,16 @@ def window_of(reader: ExperienceReader, agent: str, wanted: WantedRange) -> Cycl
             return CycleWindow(wanted.first, min(wanted.last, last))
         case _:
             return CycleWindow(0, last)
+
+
+async def range_asked(request: Request, agent: str) -> CycleWindow | None:
+    """The range that the address of a request names, as cycles; None: it names none, or the whole life. Raises
+    StoreError."""
+    world: DashboardContext = request.app.state.world
+    wanted, _ = wanted_range(request.query_params)
+    if wanted.kind in ("usual", "life"):
+        return None
+    return await world.read(lambda reader: window_of(reader, agent, wanted))
 
 
 def cycle_since(reader: ExperienceReader, agent: str, time: datetime, last: int) -> int:

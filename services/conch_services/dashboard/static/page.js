@@ -53,6 +53,18 @@ document.getElementById("agent")?.addEventListener("change", (event) => event.ta
 localise(document);
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
+// A command that a page names is copied by the button beside it.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy-command]");
+  if (!button) return;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copyCommand);
+    say("The command is copied.");
+  } catch {
+    say("This browser does not let pages copy here.", true);
+  }
+});
+
 // The server's drawings are morphed in place: a time that is written by the clock here stays, and nothing is asked of a
 // server that is away.
 window.htmx.registerExtension("conch", {

@@ -6,8 +6,6 @@ import { sentence } from "./words.js";
 const { agent, prefix } = document.body.dataset;
 
 document.addEventListener("click", async (event) => {
-  const copied = event.target.closest("button[data-copy-command]");
-  if (copied) return copy(copied);
   const button = event.target.closest("button[data-switch]");
   if (!button) return;
   const { switch: topology } = button.dataset;
@@ -21,12 +19,3 @@ document.addEventListener("click", async (event) => {
   say(reason === "same" ? `${agent} is a ${topology} already.` : `${agent} becomes a ${topology} at the end of this step.`);
   redraw("team-now");
 });
-
-async function copy(button) {
-  try {
-    await navigator.clipboard.writeText(button.dataset.copyCommand);
-    say("The command is copied.");
-  } catch {
-    say("This browser does not let pages copy here.", true);
-  }
-}

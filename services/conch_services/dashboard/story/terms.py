@@ -40,6 +40,12 @@ TERMS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("Held-out states", "Recorded situations that no training has seen."),
         ("Generation", "The count of adapters that have been promoted, one after another."),
     ),
+    "/data": (
+        ("Snapshot", "A data set as it was exported; its digest changes with every letter of its rows."),
+        ("Margin", "How much more the chosen of two replies earned; of a KTO row: more than the mean of its state."),
+        ("Tier", "Kind of a pair: A the same prompt, B a fork, C a repaired reply, D the same state."),
+        ("Train, eval", "What is trained on, and what is held out: no state stands in both."),
+    ),
     "/teams": (
         (
             "Topology",

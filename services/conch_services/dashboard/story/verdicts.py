@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
+from conch.data import Manifest
 from conch.views import LineageShown, Memories, signed
 from conch_services.dashboard.learning import PolicyReward
 from conch_services.dashboard.reviewing import ReviewCandidate
@@ -85,6 +86,22 @@ def rows_verdict(left: int, format: str, reviewer: str) -> PageVerdict:
         f"{_of(left, 'row')} of {format} {verb} for {reviewer}.",
         "What you reject is not trained on; the riskiest, the most disputed and the rarest come first.",
     )
+
+
+def data_verdict(about: Manifest) -> PageVerdict:
+    """Of a snapshot: its rows, and the reason that left out the most."""
+    if not about.rows_in:
+        return PageVerdict("This snapshot has no row.", about.why_empty)
+    skills = len(about.figures.by_skill)
+    details = [f"{about.splits.get('train', 0):,} to train on, {about.splits.get('eval', 0):,} held out."]
+    if about.left_out:
+        reason, count = max(about.left_out.items(), key=lambda one: (one[1], one[0]))
+        gone = about.rows_seen - about.rows_in
+        details.append(
+            f"{gone:,} of {about.rows_seen:,} acts and pairs were left out, {count:,} of them for: {reason}."
+        )
+    of = f" of {_of(skills, 'operation')} of tools" if skills else ""
+    return PageVerdict(f"{_of(about.rows_in, 'row')} of {about.format}{of}.", " ".join(details))
 
 
 def learning_verdict(earned: Sequence[PolicyReward], acted: int, lineage: LineageShown | None) -> PageVerdict:

@@ -1,7 +1,7 @@
 """Sends what changed of a part of a page: the pieces of its drawing that the browser does not have.
 
-A drawing is cut behind each line's end, `>`, comma, quotation mark and space. A browser that asks for a part again names the digest of its
-last drawing in the header `Conch-Drawn` (`none`: it has none). The answer tells the digest of the new one in
+A drawing is cut behind each line's end, `>`, `,`, `"` and space. A browser that asks for a part again names the digest
+of its last drawing in the header `Conch-Drawn` (`none`: it has none). The answer tells the digest of the new one in
 `Conch-Digest`; where the last is still known here it is JSON of type `TYPE`: a list of new text and of
 `[first, behind]`, the pieces that stay. `increments.js` puts it together.
 """

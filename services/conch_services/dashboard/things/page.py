@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.consumer.runtime import open_dead_letters
+from conch.data import find_row
 from conch.experience import CycleFilter, ExperienceReader
 from conch.memory import LongTermMemory
 from conch.views import dead_letter_row, fixed, memories_shown, role_words, share_words, signed
@@ -195,6 +197,40 @@ async def _note(world: DashboardContext, agent: str, name: str) -> Thing | None:
     return await memory_read(world, agent, read)
 
 
+async def _row(world: DashboardContext, agent: str, name: str) -> Thing | None:
+    snapshot, row = await asyncio.to_thread(find_row, world.home.path / "data", name)
+
+    def read(reader: ExperienceReader) -> list[int | None]:
+        return [reader.cycles.cycle_of(action) for action in row.action_ids]
+
+    cycles = (await asked(world.read(read))).found or []
+    of_row: list[tuple[str, object]] = [
+        ("Format", f"{row.format}, {row.split}"),
+        ("Tool", row.skill),
+        ("Outcome", row.status),
+        ("Reward", None if row.reward is None else signed(row.reward)),
+        ("Margin", None if row.margin is None else signed(row.margin)),
+        ("Tier", row.tier),
+        ("Origin", row.origin),
+    ]
+    facts = [Fact("Snapshot", snapshot.name, f"/data?{urlencode({'set': snapshot.name})}")]
+    facts += [Fact(title, str(value)) for title, value in of_row if value]
+    facts += [
+        Fact("From", f"cycle {cycle}", f"/cycles/{cycle}" if row.agent == agent else "")
+        for cycle in cycles
+        if cycle is not None
+    ]
+    texts = ((part, row.columns.get(part)) for part in ("completion", "chosen", "rejected"))
+    said = [
+        f"{part}: {one['content']}"
+        for part, some in texts
+        if isinstance(some, list)
+        for one in some
+        if isinstance(one, dict)
+    ]
+    return Thing(row.row_id[:12], "\n\n".join(said), facts)
+
+
 async def _mark(world: DashboardContext, agent: str, name: str) -> Thing | None:
     if not (name.isascii() and name.isdecimal()):
         return None
@@ -220,5 +256,6 @@ KINDS: Final[dict[str, Callable[[DashboardContext, str, str], Awaitable[Thing | 
     "letter": _letter,
     "note": _note,
     "mark": _mark,
+    "row": _row,
 }
 ROUTES = [Route("/things/{kind}/{name:path}", thing)]

@@ -172,7 +172,7 @@ def drawn(template: str, found: Mapping[str, object], status: int = 200) -> Resp
 async def surroundings(request: Request) -> dict[str, object]:
     """The variables that the templates of all pages use."""
     world: DashboardContext = request.app.state.world
-    looked: QueryResult[tuple[str, ...]] = await asked(_acted(world))
+    looked: QueryResult[tuple[str, ...]] = await asked(world.agents())
     agents = looked.found or (world.settings.agent,)
     agent = chosen(request, agents, world.settings.agent)
     alarms = (await alarms_now(request, agents)).found or ()
@@ -214,11 +214,7 @@ def _query(values: Mapping[str, str]) -> str:
 
 async def agents_of(world: DashboardContext) -> tuple[str, ...]:
     """Names of the agents that have acted; of a home without history, the one of the settings."""
-    return (await asked(_acted(world))).found or (world.settings.agent,)
-
-
-async def _acted(world: DashboardContext) -> tuple[str, ...]:
-    return await world.read(lambda reader: reader.agents())
+    return (await asked(world.agents())).found or (world.settings.agent,)
 
 
 async def agent_of(request: Request) -> str:

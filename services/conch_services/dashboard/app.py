@@ -15,6 +15,7 @@ from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.assets import HashedFiles
 from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.compare.page import ROUTES as COMPARE
+from conch_services.dashboard.data_sets.page import ROUTES as DATA
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.film.page import ROUTES as FILM
 from conch_services.dashboard.pages import ROUTES
@@ -45,6 +46,7 @@ def make_app(world: DashboardContext) -> Starlette:
             *FILM,
             *COMPARE,
             *WHATIF,
+            *DATA,
             *ROUTES,
             *THINGS,
             Mount(PREFIX, make_api(world, checks)),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 from playwright.async_api import Response as PlaywrightResponse
 
 from conch_schemas import NoveltyMeasured
 from conch_services.dashboard.assets import FOLDER, HASHED
 from conch_services.dashboard.stream.increments import TYPE, increment, pieces
-from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.conftest import CYCLES, PATIENCE, Dashboard
 from tests.dashboard.document import parsed
 
 TEMPLATES = FOLDER.parent / "templates"
@@ -61,6 +62,32 @@ async def test_a_page_that_is_held_stands_still_and_says_what_waits(tab: Page, d
 
     await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES + 1))
     await expect(tab.locator("#hold")).to_have_text("Live")
+
+
+async def test_what_is_on_its_way_is_not_drawn_on_a_held_page(tab: Page, dashboard: Dashboard) -> None:
+    """An answer that comes once the page is held waits until it goes on."""
+    asked, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        asked.set()
+        await goes_on.wait()
+        await route.continue_()
+
+    await tab.route("**/overview/rows*", slow)
+    await tab.goto("./overview")
+    await tab.evaluate(
+        "document.addEventListener('htmx:finally:request', (one) => { document.body.dataset.ended = one.target.id; })"
+    )
+    await dashboard.live()
+    async with asyncio.timeout(PATIENCE):
+        await asked.wait()
+    await tab.keyboard.press("h")
+    goes_on.set()
+    await expect(tab.locator("body")).to_have_attribute("data-ended", "last-cycles")
+
+    await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES))
+    await tab.locator("#hold").click()
+    await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES + 1))
 
 
 async def test_a_held_page_counts_each_cycle_once_that_it_does_not_show(tab: Page, dashboard: Dashboard) -> None:

@@ -25,13 +25,13 @@ const kinds = () => parts().flatMap(({ dataset: { on: some } }) => [...(some ?? 
 /** Draw this part again now, after a press say, whatever the switch says. */
 export function redraw(id) {
   const part = document.getElementById(id);
-  if (part) draw(part);
+  if (part) draw(part, true);
 }
 
-function draw(part) {
+function draw(part, pressed = false) {
   stale.delete(part.id);
   drawn.set(part.id, Date.now());
-  window.htmx.trigger(part, "stale");
+  window.htmx.trigger(part, "stale", { pressed });
 }
 
 function tick() {
@@ -77,6 +77,13 @@ on("*", (fact) => {
   show();
 });
 for (const kind of ["missed", "caught-up"]) on(kind, () => { for (const part of parts()) if (part.dataset.on) stale.add(part.id); });
+// What was asked for before the page was held is not drawn: its part is asked for again once the page goes on.
+document.addEventListener("htmx:before:swap", (event) => {
+  const { target, detail: { ctx } } = event;
+  if (!held || ctx.sourceEvent?.detail?.pressed || !target.matches("[data-on], [data-every]")) return;
+  event.preventDefault();
+  stale.add(target.id);
+});
 document.addEventListener("htmx:after:swap", (event) => {
   localise(document);
   const { id } = event.target;

@@ -225,13 +225,18 @@ async def test_a_slow_look_is_shown_once_it_is_done(dashboard: Dashboard, monkey
     assert "joy starves" in second
 
 
-async def test_a_rule_that_fails_and_a_need_that_starves_are_told(dashboard: Dashboard, until: Until) -> None:
-    """A component with a score that never came, by its name, with the way to it."""
+async def looked_at(dashboard: Dashboard, until: Until) -> None:
+    """Once it is known what needs a person: a page waits for that a moment alone."""
 
-    async def looked() -> bool:
+    async def is_read() -> bool:
         return "being looked at" not in (await dashboard.client.get("/story/needs-you")).text
 
-    await until(looked)
+    await until(is_read)
+
+
+async def test_a_rule_that_fails_and_a_need_that_starves_are_told(dashboard: Dashboard, until: Until) -> None:
+    """A component with a score that never came, by its name, with the way to it."""
+    await looked_at(dashboard, until)
     page = parsed((await dashboard.client.get("/")).text)
     words = [one.text for one in page.one("section", id="needs-you").all("span", class_="what")]
 
@@ -240,9 +245,10 @@ async def test_a_rule_that_fails_and_a_need_that_starves_are_told(dashboard: Das
     assert f"{dashboard.prefix}/rewards/component/exploration" in links
 
 
-async def test_an_unknown_bus_is_said(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_bus_is_said(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Until) -> None:
     """Without it nothing needs a person as far as is known, and that is said."""
     monkeypatch.setattr(dashboard.world, "shared_events", None)
+    await looked_at(dashboard, until)
 
     page = parsed((await dashboard.client.get("/")).text)
 

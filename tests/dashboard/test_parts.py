@@ -44,8 +44,11 @@ async def test_focus_selection_folds_and_scroll_stay_while_a_page_is_live(tab: P
     assert await tab.evaluate("document.querySelector('#components a[href*=execution]').noted")
     await tab.goto(f"./cycles/{CYCLES + 1}")
     await tab.locator("summary", has_text="Why, in words").click()
-    await tab.evaluate("window.htmx.trigger(document.getElementById('cycle'), 'stale')")
-    await tab.wait_for_load_state("networkidle")
+    await tab.evaluate("""() => {
+        document.addEventListener("htmx:finally:request", () => { document.body.dataset.ended = "yes"; });
+        window.htmx.trigger(document.getElementById("cycle"), "stale");
+    }""")
+    await expect(tab.locator("body")).to_have_attribute("data-ended", "yes")
     await expect(tab.locator("dl.why")).to_be_visible()
 
 

@@ -100,7 +100,7 @@ async def test_the_line_of_a_key_figure_has_a_scale(tab: Page, dashboard: Dashbo
     """Its least and its greatest value stand below it."""
     await tab.goto("./overview")
     points = await dashboard.world.read(lambda reader: reader.charts.points("echo", 60))
-    reward = sparks(points)["reward"]
+    reward = sparks(points, len(points))["reward"]
 
     await expect(tab.locator("#key-reward .spark-ends")).to_have_text(f"min {reward.low}max {reward.high}")
 

@@ -58,15 +58,15 @@ def test_the_means_of_a_range_begin_with_the_cycles_before_it() -> None:
 
     assert lines[f"mean of {MEAN}"][0] == pytest.approx(1 - 1 / MEAN)
     assert alone[f"mean of {MEAN}"][0] == 0.0
-    assert sparks(points, MEAN)["reward"].startswith("M0.0 2 l")
-    assert sparks(points[MEAN:], MEAN)["reward"].startswith("M0.0 13 l")
+    assert sparks(points, MEAN)["reward"].path.startswith("M0.0 2 l")
+    assert sparks(points[MEAN:], MEAN)["reward"].path.startswith("M0.0 13 l")
 
 
 def test_a_sparkline_that_moves_on_keeps_its_steps() -> None:
     """What is sent of it are its ends."""
     points = [earned(number, (number * 7 % 11) / 11) for number in range(302)]
 
-    before, after = (sparks(points[:end], 200)["reward"].split("l") for end in (300, 302))
+    before, after = (sparks(points[:end], 200)["reward"].path.split("l") for end in (300, 302))
 
     assert after[1:-2] == before[2:-1]
 

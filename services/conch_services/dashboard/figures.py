@@ -138,7 +138,9 @@ def sparks(points: Sequence[ExperiencePoint], shown: int) -> dict[str, Spark]:
     places = [at for at in range(count) if points[begin + at].cycle % step == 0 or at == count - 1]
     return {
         name: _spark(
-            [(at, values[begin + at]) for at in places], count, _ENDS.get(name, lambda share: f"{fixed(100 * share, 0)}%")
+            [(at, values[begin + at]) for at in places],
+            count,
+            _ENDS.get(name, lambda share: f"{fixed(100 * share, 0)}%"),
         )
         for name, values in lines.items()
     }

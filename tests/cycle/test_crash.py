@@ -154,6 +154,15 @@ async def test_a_thought_without_a_decision_is_decided_not_thought_again(life: L
     assert life.mind.purposes().count("think") == 1
 
 
+async def test_a_model_decides_once_after_a_crash_behind_its_thought(life: Life) -> None:
+    """It is asked when the thought's check is stored: an answer that was paid for is not lost with it."""
+    life.configured(mind={"kind": "openai", "model": "small"})
+    await life.crash(1, 2, stored=False)
+    await life.run(1)
+
+    assert life.mind.purposes() == ["think", "decide"]
+
+
 async def test_an_intent_to_do_nothing_is_no_unknown(life: Life) -> None:
     """Where there was nothing to execute, a crash hides nothing: the outcome is `none`."""
     await life.crash(1, 3, stored=True)

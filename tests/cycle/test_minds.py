@@ -100,7 +100,7 @@ async def test_a_cycle_costs_what_its_thought_and_decision_cost(life: Life) -> N
 
 async def test_a_cycle_of_two_currencies_has_no_known_cost(life: Life) -> None:
     """The settings were changed between its thought and its decision, while the agent was down: no sum is made up."""
-    priced(life, 0.25, 0.5)
+    priced(life, 0.25, 0.5, 0.5)
     life.configured(mind={"currency": "EUR"})
     await life.crash(1, 2, stored=True)
     life.configured(mind={"currency": "USD"})

@@ -27,28 +27,28 @@ def read(*kinds: type[Event]) -> list[ReceivedEvent]:
     return [ReceivedEvent(Delivery(next(numbers), subject_filter(kind, "echo"), b"", 0.0), "echo") for kind in kinds]
 
 
-def test_the_steps_of_a_cycle_wait_for_its_scores_and_are_joined_with_them_in_order() -> None:
-    """No step completes an experience; the first score makes them due together."""
+def test_a_thought_and_its_check_wait_for_the_decision_and_are_joined_with_it_in_order() -> None:
+    """They complete no experience; the decision makes them due together."""
     gathered = GatheredFacts()
-    steps = [read(ThoughtFormed), read(ThoughtGrounded, ActionDecided), read(ActionTaken)]
+    steps = [read(ThoughtFormed), read(ThoughtGrounded)]
     for step in steps:
         gathered.put(step)
         assert not gathered.are_due
         assert 0 < gathered.patience() <= LINGER_SECONDS
-    score = read(RewardAssigned)
-    gathered.put(score)
+    decision = read(ActionDecided)
+    gathered.put(decision)
 
     assert gathered.are_due
-    assert gathered.taken() == [*itertools.chain(*steps), *score]
+    assert gathered.taken() == [*itertools.chain(*steps), *decision]
     assert not gathered.are_due
     assert gathered.patience() == float("inf")
 
 
-@pytest.mark.parametrize("kind", [RewardAssigned, NeedsChanged])
-def test_a_score_waits_for_nothing(kind: type[Event]) -> None:
+@pytest.mark.parametrize("kind", [ActionTaken, RewardAssigned, NeedsChanged])
+def test_an_act_and_a_score_wait_for_nothing(kind: type[Event]) -> None:
     """A score may be the last one of its act."""
     gathered = GatheredFacts()
-    gathered.put(read(ActionTaken, kind))
+    gathered.put(read(CycleReflected, kind))
     assert gathered.patience() == 0.0
 
 

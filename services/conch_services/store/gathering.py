@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from conch.bus import ReceivedEvent
-from conch_schemas import ActionDecided, ActionTaken, CycleReflected, MarkWitnessed, ThoughtFormed, ThoughtGrounded
+from conch_schemas import CycleReflected, MarkWitnessed, ThoughtFormed, ThoughtGrounded
 
 CROWDED: Final = 40
 """Facts in a transaction that say that many agents act: some three cycles came while the one before was written."""
@@ -15,18 +15,16 @@ LINGER_SECONDS: Final = 0.025
 """Time that facts are gathered for the next transaction, then, and of those that complete no experience. A transaction
 writes each page that it changes, twice, and an fsync, whether one row of the page is new or fifty."""
 
-_WAIT: Final = tuple(
-    f".{kind.TYPE}"
-    for kind in (ThoughtFormed, ThoughtGrounded, ActionDecided, ActionTaken, CycleReflected, MarkWitnessed)
-)
-"""Suffixes of the subjects of facts that complete no experience: an act waits for its scores."""
+_WAIT: Final = tuple(f".{kind.TYPE}" for kind in (ThoughtFormed, ThoughtGrounded, CycleReflected, MarkWitnessed))
+"""Suffixes of the subjects of facts that complete no experience, and that none waits for. The decision and the act do
+not wait: they are written while the act is run and scored, so that less is left to write with the last score."""
 
 
 class GatheredFacts:
     """Facts that were read and are not joined yet, in the order of the stream.
 
-    Those that complete no experience wait LINGER_SECONDS for others to share their transaction: a cycle is written in
-    two or three, not in one for each of its steps. Any other fact makes all of them due at once.
+    Those that complete no experience wait LINGER_SECONDS for others to share their transaction, so that a cycle is not
+    written in one for each of its steps. Any other fact makes all of them due at once.
     """
 
     def __init__(self) -> None:

@@ -82,9 +82,9 @@ async def learn(
 ) -> None:
     """A pretrained model of 135 million parameters learns to act from its own rewards, on this machine's processors.
 
-    It acts in the workspace of a first run. Half of its decisions are decoded freely: at first few of these are an
-    action. Its trainer makes an adapter of the replies that were rewarded, the gate compares it with the base, and a
-    trial lets it act in some cycles. The demonstration ends once a promoted adapter has acted, and writes a page.
+    It acts in the workspace of a first run. Its decisions are decoded freely: at first few of these are an action. Its
+    trainer makes an adapter of the replies that were rewarded, the gate compares it with the base, and a trial lets it
+    act in some cycles. The demonstration ends once a promoted adapter has acted, and writes a page.
     Interrupted or killed, the same command goes on.
     """
     from conch.cli.report import run as report_run

@@ -493,8 +493,8 @@ class Agent:
     @asynccontextmanager
     async def _storing(self, grounded: ThoughtGrounded | None) -> AsyncIterator[None]:
         """Store the thought's check while the body runs, which decides with it. Left, it is stored, also where the body
-        failed; cancelled, it may be, as with `publish`. A model is asked when it is stored: after a crash in between it
-        would be asked, and paid, again."""
+        failed; cancelled, it may be, as with `publish`. A model, which is paid for each answer, is asked when it is
+        stored."""
         if grounded is None or self._limits.is_read:
             if grounded is not None:
                 await self._facts.publish(grounded)
@@ -502,6 +502,7 @@ class Agent:
             return
         async with OwnedTasks() as tasks:
             storing = tasks.start(self._facts.publish(grounded), name="conch.agent.grounded")
+            await asyncio.sleep(0)  # it is on its way before anything that the body publishes
             self._being_stored = grounded
             try:
                 yield
@@ -600,9 +601,7 @@ class Agent:
         data["message"] = self.memory.answered_message(result.outcome.answered)
         data["team"] = None if self.team is None else self.team.turn()
         act = self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data)
-        # An agent's step follows from the act alone, and goes with it: a total waits for the score of the step.
-        steps = [self._step(act, remember(self.memory, act))] if act.episode is not None and self.team is None else []
-        await self._facts.publish(act, *steps)
+        await self._facts.publish(act)
         if self._shadow is not None:
             self._shadow.acted(act)
         await self._aftermath()
@@ -631,20 +630,21 @@ class Agent:
             )
         )
 
-    def _step(self, act: ActionTaken, memory: AgentMemory) -> TaskProgressed:
-        """The event of the step that the act was in its task. `memory`: the one after the act."""
-        topology, switched = (None, False) if self.team is None else self.team.standing()
-        return self._facts.after(
-            act, TaskProgressed, **progressed(memory, act), topology=topology, switch_committed=switched
-        )
-
     async def _aftermath(self) -> None:
         """Publish what follows from an action: task step, reached goals, a proposed goal, an answer. A second call does
         nothing."""
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:
-            await self._facts.publish(self._step(act, self.memory))
+            topology, switched = (None, False) if self.team is None else self.team.standing()
+            step = self._facts.after(
+                act,
+                TaskProgressed,
+                **progressed(self.memory, act),
+                topology=topology,
+                switch_committed=switched,
+            )
+            await self._facts.publish(step)
         for place, check in enumerate(act.goals):
             if check.outcome == "achieved" and (active := self.memory.goals.get(check.goal)) is not None:
                 await self._facts.publish(

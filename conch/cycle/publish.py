@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
-from conch.bus import OutgoingMessage, ReceivedEvent, SharedSubscription
+from conch.bus import ReceivedEvent, SharedSubscription
 from conch.config import NO_SECRETS, Masker
 from conch.cycle.control import Control
 from conch.cycle.hosting.publish_watch import PublishWatch
@@ -77,27 +77,25 @@ class AgentPublisher:
             id=identity, source=source_of(self.agent, self.agentuid), agent=self.agent, policy=self.policy, **data
         )
 
-    async def publish(self, *events: Event) -> None:
-        """Store events in this order, then apply them to the memory. Waits while the bus is unreachable.
+    async def publish(self, event: Event) -> None:
+        """Store an event, then apply it to the memory. Waits while the bus is unreachable.
 
-        Secrets in them are masked. Raises BusError when the stream has another content under an id: another process
-        publishes for this agent. A crash meanwhile leaves the first of them on the stream, or all, or none.
+        Secrets in it are masked. Raises BusError when the stream has another content under its id: another process
+        publishes for this agent.
         """
-        masked = [self.masker.event(event) for event in events]
-        messages = [OutgoingMessage(subject_of(event), encode(event), event.id) for event in masked]
+        event = self.masker.event(event)
+        data = encode(event)
         if not self._bus.connected:
             self._publish_watch.gone()
-        for event, message in zip(masked, messages, strict=True):
-            self._said.add(event.id)  # before: the reader may receive it before the bus has acknowledged it
-            self._shared_events.expect(message.data, event)
+        self._said.add(event.id)  # before: the reader may receive it before the bus has acknowledged it
+        self._shared_events.expect(data, event)
         with self._publish_watch.waiting():
-            stored = await self._bus.publish_many(messages)
-        for event, place in zip(masked, stored, strict=True):
-            if place.duplicate:
-                await self._agree(event, place.seq)
-            note = log.info if isinstance(event, ActionTaken) else log.debug  # a line an act: the stream has the rest
-            note(event.TYPE, cycle=event.cycle, seq=place.seq)
-            self._at.memory = remember(self._at.memory, event)
+            stored = await self._bus.publish(subject_of(event), data, id=event.id)
+        if stored.duplicate:
+            await self._agree(event, stored.seq)
+        note = log.info if isinstance(event, ActionTaken) else log.debug  # a line an act: the stream has the rest
+        note(event.TYPE, cycle=event.cycle, seq=stored.seq)
+        self._at.memory = remember(self._at.memory, event)
 
     def heard(self, arrived: ReceivedEvent) -> None:
         """Take an event from the reader: others' events, and those published while the agent was not running, are

@@ -208,6 +208,8 @@ class CycleDocument(msgspec.Struct, frozen=True, gc=False):
     reply: str
     revision: int
     reward: float
+    role: str | msgspec.UnsetType
+    """Not in the content of an act of no role."""
     scores: list[ScoreColumn]
     seq: int
     skill: str
@@ -250,6 +252,7 @@ def cycle_document(example: Example, workshop: Workshop) -> CycleDocument | Left
         workshop.redact(data.raw),
         example.revision,
         verdict.total,
+        role_of(example) or msgspec.UNSET,
         [ScoreColumn(one.component, one.status, one.value, one.weight)
          for one in verdict.scores if one.role != "held_out"],
         example.seq,

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -114,7 +114,7 @@ def _second(job: _Job, after: int, upto: int, path: Path) -> Iterator[Connection
     left."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_live, args=(theirs, job, after, upto, path), daemon=True)
+    process = context.Process(target=_live, args=(theirs, os.getpid(), job, after, upto, path), daemon=True)
     process.start()
     theirs.close()  # so that its end is the end of the pipe
     try:
@@ -135,11 +135,13 @@ def _received(pipe: Connection) -> _Half:
     return said
 
 
-def _live(pipe: Connection, job: _Job, after: int, upto: int, path: Path) -> None:
-    """Runs in the second process."""
+def _live(pipe: Connection, parent: int, job: _Job, after: int, upto: int, path: Path) -> None:
+    """Runs in the second process; ends with `parent`, its process id."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
     if sys.platform == "linux":
         die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:  # it had ended before that
+            return
     try:
         store = job.location.reader()
         try:
@@ -148,7 +150,8 @@ def _live(pipe: Connection, job: _Job, after: int, upto: int, path: Path) -> Non
             store.close()
     except Exception as error:  # it is raised where it is read
         said = error
-    pipe.send(said)
+    with suppress(OSError):  # whoever would read it has ended
+        pipe.send(said)
 
 
 def _processors() -> int:

@@ -26,8 +26,10 @@ ASKS: Final = 16
 """Least number of replies under the adapter's name. Where half of the replicas lack the adapter, all 16 come from the
 others once in 65,000 probes."""
 EXACT_SHARE: Final = 0.75
-"""Least share of replies that equal the record as a whole. The others must part from the base's reply as the record
-does: where an engine decodes several replies in one batch, rounding may turn a later token that was nearly a tie."""
+"""Least share of the adapter's replies that equal the record as a whole. The others must part from the base's reply as
+the record does: where an engine decodes several replies in one batch, rounding may turn a later token that was nearly a
+tie. Also the least share of the base's replies that part from the adapter's as the record does: beside an agent's own
+questions llama.cpp gave 5 of 6 of SmolLM2's; another base gives none, or few."""
 
 FORK_CHARACTERS: Final = 8
 """Characters, some two tokens, in which a reply that is not the recorded one has to follow the record behind the place
@@ -160,7 +162,7 @@ class _Tally:
 
     def result(self, name: str, base: str, prompts: int) -> ProbeResult:
         why = self._why(name, base, prompts)
-        matches = self.base_holds == prompts and self.as_adapter == self.asked and self._is_exact
+        matches = self.base_holds >= EXACT_SHARE * prompts and self.as_adapter == self.asked and self._is_exact
         return ProbeResult(matches, self.as_base == 0, self.named == self.asked, why)
 
     @property
@@ -176,7 +178,7 @@ class _Tally:
                 f"{name} replied like {base} in {self.as_base} of {self.asked} cases: not all replicas have the "
                 "adapter, or it is evicted now and then"
             )
-        if self.base_holds < prompts:
+        if self.base_holds < EXACT_SHARE * prompts:
             return (
                 f"{base} replies otherwise than recorded to {prompts - self.base_holds} of {prompts} prompts: another "
                 "base, or another engine, is below the adapter"

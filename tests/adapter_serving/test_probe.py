@@ -65,6 +65,18 @@ async def test_a_base_that_changed_under_the_adapter_is_caught() -> None:
     assert "another base, or another engine, is below the adapter" in result.why
 
 
+async def test_a_reply_of_the_base_that_rounding_turned_is_no_other_base() -> None:
+    """Two of eight may part otherwise than recorded, where others are decoded in one batch; a third is too many."""
+    name, lines = await recorded()
+    turned = [line.model_copy(update={"base": f"once {line.base}"}) for line in lines]
+    async with Engine(loaded={name: "/adapters/a"}).listening() as settings:
+        few = await probe(settings, name, BASE, [*turned[:2], *lines[2:]])
+        many = await probe(settings, name, BASE, [*turned[:3], *lines[3:]])
+
+    assert few.proven
+    assert "otherwise than recorded to 3 of 8 prompts" in many.why
+
+
 async def test_a_late_token_that_rounding_turned_is_no_lie() -> None:
     """Two of eight replies differ from the record, after the place at which it parts from the base's; a third is too
     many."""

@@ -174,6 +174,16 @@ def test_an_edited_manifest_is_found(filled: Life, common: CommonOptions, printe
         data.stats("one", common=common)
 
 
+def test_a_damaged_line_is_one_sentence(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """A line of JSON Lines that is cut off is a failed check, as a cut file is."""
+    data.export(format="cycles", snapshot="lines", jsonl=True, common=replace(common, json=True))
+    file = Path(json.loads(printed())["path"]) / "train-00000.jsonl"
+    row = json.loads(file.read_text().splitlines()[-1])["row_id"]
+    file.write_bytes(file.read_bytes().rstrip()[:-1])
+    with pytest.raises(CheckError, match="cannot be read"):
+        data.why(row, common=common)
+
+
 def test_a_damaged_file_is_one_sentence(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """A file that is cut off, or missing, is a failed check."""
     place = exported(common, printed)

@@ -203,7 +203,8 @@ async def test_a_page_of_one_agent_is_told_of_no_other(act: MakeAct) -> None:
 
 
 async def test_a_page_that_names_kinds_is_told_of_no_other(act: MakeAct) -> None:
-    """Neither live nor read back; of those that it names the kind and the cycle alone."""
+    """Neither live nor read back; of those that it names the kind and the cycle alone. One that names only unknown
+    kinds is told of none."""
     kinds = frozenset({MarkWitnessed.TYPE, ActionTaken.TYPE}), frozenset({MarkWitnessed.TYPE})
     async with MemoryBus() as bus:
         await publish(bus, act(1))
@@ -212,9 +213,10 @@ async def test_a_page_that_names_kinds_is_told_of_no_other(act: MakeAct) -> None
             await publish(bus, act(2))
             found, _ = await taken(hub.news(0, None, kinds[0]), 2)
             none, _ = await taken(hub.news(0, None, kinds[1]), 0)
+            unknown, _ = await taken(hub.news(0, None, frozenset()), 0)
             brief = await anext(hub.news(1, None, kinds[0]))
 
-    assert (found, none) == ([1, 2], [])
+    assert (found, none, unknown) == ([1, 2], [], [])
     assert json.loads(brief.frames.decode().split("data: ")[1]) == {"kind": "action.taken", "cycle": 2}
 
 

@@ -13,11 +13,13 @@ from conch.config import Masker
 from conch.data import Selection, halves, redactor, rows_of, write_cycles, write_snapshot
 from conch.errors import StoreError
 from conch.experience import SqliteStore, StoreLocation
+from conch_schemas import TeamTurn
 
 if TYPE_CHECKING:
     from tests.data_sets.conftest import Put
 
 BOUNDS = Selection(policy="p", eval_share=0.3)
+TURN = TeamTurn(team="echo", role="coder", step=0, epoch=0, topology="star")
 
 
 @pytest.fixture
@@ -31,6 +33,7 @@ def lived(store: SqliteStore, put: Put, monkeypatch: pytest.MonkeyPatch) -> Sqli
             state=f"s{cycle // 4}",
             thought=f"é — bob@example.com {cycle}",
             policy="p1" if cycle % 5 else "q1",
+            team=None if cycle % 7 else TURN,
         )
     monkeypatch.setattr(halves, "ALONE", 0)
     monkeypatch.setattr(halves, "_processors", lambda: 2)

@@ -142,12 +142,20 @@ def _rows(path: Path, row: str) -> Iterator[Mapping[str, JsonValue]]:
         yield from _rows_of_parquet(path, row)
         return
     begins = f'"row_id":"{row}'.encode()
-    with path.open("rb") as file:
-        for line in file:
-            if begins in line:
-                found = json.loads(line)
-                if str(found.get("row_id")).startswith(row):
-                    yield found
+    try:
+        with path.open("rb") as file:
+            there = [_document(line) for line in file if begins in line]
+    except (OSError, ValueError) as error:
+        raise CheckError(f"{path} cannot be read ({type(error).__name__}): export the snapshot again") from error
+    yield from (one for one in there if str(one.get("row_id")).startswith(row))
+
+
+def _document(line: bytes) -> Mapping[str, JsonValue]:
+    """The object on a line. Raises ValueError for any other."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found
 
 
 def _documents(path: Path, skip: int, most: int) -> list[Mapping[str, JsonValue]]:
@@ -155,7 +163,7 @@ def _documents(path: Path, skip: int, most: int) -> list[Mapping[str, JsonValue]
     try:
         if path.suffix != ".parquet":
             with path.open("rb") as file:
-                return [json.loads(line) for line in islice(file, skip, skip + most)]
+                return [_document(line) for line in islice(file, skip, skip + most)]
         import pyarrow.parquet as pq
 
         found: list[Mapping[str, JsonValue]] = []

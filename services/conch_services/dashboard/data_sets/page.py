@@ -66,7 +66,7 @@ async def data(request: Request) -> Response:
         "sets": sets,
         "named": named if named and named not in there else "",
         "name": name,
-        "about": about,
+        "manifest": about,
         "figures": [] if about is None else figures(about),
         "left_out": [] if about is None else bars(about.left_out),
         "filters": {} if about is None else {key: value for key, value in about.filters.items() if value is not None},

@@ -44,7 +44,7 @@ export function hear(kinds) {
   const all = new Set([...heard, ...kinds.filter((kind) => kind.includes("."))]);
   if (all.size === heard.size && source) return;
   heard = all;
-  open();
+  if (source || !document.hidden) open(); // a page that is hidden opens it once it is seen again
 }
 
 const address = () => `${document.body.dataset.prefix}/live?after=${after}${query}&kinds=${[...heard].join(",")}`;

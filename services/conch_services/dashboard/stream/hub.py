@@ -249,6 +249,8 @@ class LiveHub:
             return PageUpdate(floor, missed=floor - after)
         found = []
         filters = [subject_filter(kind, agent or "*") for kind in SHOWN if kinds is None or kind.TYPE in kinds]
+        if not filters:  # no filter is every subject
+            return PageUpdate(floor)
         async for delivery in shared_events.bus.read(filters, after=after):
             if delivery.seq > floor:
                 break

@@ -266,12 +266,12 @@ class Agent:
 
     def next_prompt(self) -> Prompt:
         """The prompt that the mind would be asked with now: for a decision where there is a thought, or where none is
-        asked for; else for that."""
+        asked for with words; else for that."""
         thought = self.memory.thought
         deciding_now = thought is not None and self.memory.decided is None
         number = thought.cycle if deciding_now and thought is not None else None
         situation = self._observed(self.memory.next_cycle if number is None else number).situation
-        build = deciding if deciding_now or self._limits.is_brief else thinking
+        build = deciding if deciding_now or self._limits.is_brief or not self._limits.is_read else thinking
         return self._limits.masked(build(self._system, situation, self._limits))
 
     def _material(self) -> MaterialSupply | None:

@@ -24,6 +24,7 @@ from conch_schemas import (
 )
 from conch_services.dashboard.story import page as story_page
 from conch_services.dashboard.story.needs_you import NeedsYou, Waiting
+from conch_services.dashboard.story.reading import LifeFigures
 from tests.approving import asking
 from tests.conftest import Until
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
@@ -223,6 +224,33 @@ async def test_a_slow_look_is_shown_once_it_is_done(dashboard: Dashboard, monkey
     assert "It is being looked at." in first
     assert "not known" not in first
     assert "joy starves" in second
+    assert 'data-every="700"' in second
+
+
+async def test_an_old_look_at_a_life_is_asked_for_again_soon(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Until
+) -> None:
+    """The look before may be hours old: it is shown while the next one lasts, and the page asks again at once."""
+    monkeypatch.setattr(story_page, "FRESH_SECONDS", 0.0)
+
+    async def is_read() -> bool:
+        return "data-reading" not in (await dashboard.client.get("/story/life")).text
+
+    await until(is_read)
+    fresh = (await dashboard.client.get("/story/life")).text
+    may_end = asyncio.Event()
+
+    async def slow(*_: object) -> LifeFigures:
+        await may_end.wait()
+        return LifeFigures()
+
+    monkeypatch.setattr(story_page, "_looked", slow)
+    old = (await dashboard.client.get("/story/life")).text
+    may_end.set()
+
+    assert 'data-every="700"' not in fresh
+    assert "data-reading" not in old
+    assert 'data-every="700"' in old
 
 
 async def looked_at(dashboard: Dashboard, until: Until) -> None:

@@ -100,13 +100,13 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
     lives = kept(request, "lives", FRESH_SECONDS)
     look = lives.get(agent, lambda: _looked(request, agent))
     found: QueryResult[LifeFigures]
-    is_reading = False
+    is_reading = is_old = False
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             found = await asked(look)
-    except TimeoutError:
+    except TimeoutError:  # the look before is shown, which may be hours old, until this one has ended
         found = QueryResult(_curves(request).last(agent))
-        is_reading = found.found is None
+        is_reading, is_old = found.found is None, found.found is not None
     told: QueryResult[StreamLife] = await asked(_streamed(request, agent))
     whole = found.found or LifeFigures()
     shown = await _ranged(request, agent, whole)
@@ -114,6 +114,7 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
     lanes = spans(told.found, behind) if told.found is not None else {}
     return {
         "is_reading": is_reading,
+        "is_old": is_old,
         "why": found.why,
         "broken": found.broken,
         "stream_why": told.why,
@@ -177,8 +178,9 @@ async def _waits(request: Request) -> Waiting:
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             found: Waiting = await kept(request, "waiting", FRESH_SECONDS).get("", looked)
-    except TimeoutError:  # of many agents, or on a busy machine: what the look before has found
-        return getattr(state, "last_waiting", None) or Waiting((), 0, "It is being looked at.", is_read=False)
+    except TimeoutError:  # of many agents, or on a busy machine: what the look before has found, until this one ends
+        last: Waiting = getattr(state, "last_waiting", None) or Waiting((), 0, "")
+        return last._replace(unknown="It is being looked at.", is_read=False)
     return found
 
 

@@ -31,6 +31,9 @@ from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS: Final = 2.0
 """Seconds for which a life is not looked at again, for all open pages."""
+OLD_SECONDS: Final = 15.0
+"""Age of a look at a life from which the page that shows it asks again as soon as a new one is made: longer than it
+waits after a fact."""
 WAIT_SECONDS: Final = 0.15
 """Seconds that a page waits for a life that was not read yet: of a million cycles the first look takes a second. As
 long for what needs a person, of many agents."""
@@ -106,7 +109,7 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
             found = await asked(look)
     except TimeoutError:  # the look before is shown, which may be hours old, until this one has ended
         found = QueryResult(_curves(request).last(agent))
-        is_reading, is_old = found.found is None, found.found is not None
+        is_reading, is_old = found.found is None, _curves(request).age(agent) > OLD_SECONDS
     told: QueryResult[StreamLife] = await asked(_streamed(request, agent))
     whole = found.found or LifeFigures()
     shown = await _ranged(request, agent, whole)

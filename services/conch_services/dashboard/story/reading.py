@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,10 +77,15 @@ class LifeCurves:
     def __init__(self) -> None:
         self._of: dict[str, _Known] = {}
         self._found: dict[str, LifeFigures] = {}
+        self._at: dict[str, float] = {}
 
     def last(self, agent: str) -> LifeFigures | None:
         """What the last look at this agent found; None: there was none."""
         return self._found.get(agent)
+
+    def age(self, agent: str) -> float:
+        """Seconds since that look; 0 where there was none."""
+        return time.monotonic() - self._at[agent] if agent in self._at else 0.0
 
     def look(self, reader: ExperienceReader, agent: str) -> LifeFigures:
         """The agent's life as of now. One look at an agent at a time."""
@@ -91,6 +97,8 @@ class LifeCurves:
             oldest = next(iter(self._of))
             del self._of[oldest]
             self._found.pop(oldest, None)
+            self._at.pop(oldest, None)
+        self._at[agent] = time.monotonic()
         self._found[agent] = found = self._figures(reader, agent, known, position)
         return found
 

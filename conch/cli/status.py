@@ -157,6 +157,8 @@ def _rewards(found: Status) -> Iterator[str]:
     means = [f"{_short(component)} {signed(mean, 2)}" for component, mean in paid if mean is not None]
     yield "  mean       " + "  ".join(means)
     yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures.outcomes.items())
+    if found.verdict is not None:
+        yield f"  verdict    {found.verdict.headline}"
     if found.cost is not None and (cost := costs_words(found.cost)):
         yield f"  cost       {_short(cost, COST_WIDTH)}"
     yield from _alarms(found.alarms or ())

@@ -184,7 +184,7 @@ class HomeReader:
         Columns: `agent`, `name`, `value` (None: too few cycles), `low` and `high` (its 95 % interval; None: it has
         none), `unit`, `cohort` (seen: recorded; scored: with a total or with needs measured), `cycles` (how many
         of the cohort). Names: format_compliance, tool_success, needs_improvement, unique_skills, skill_entropy,
-        learning_progress (over the last 200 cycles at most), reward_coverage.
+        learning_progress (over the last 200 cycles at most, under the weights in force), reward_coverage.
         """
         from conch.views import cohort_figures  # only here: rows do without the rules
 
@@ -192,7 +192,8 @@ class HomeReader:
 
         def rows() -> Iterator[Row]:
             for name in self.agents if agent is None else (agent,):
-                for figure in cohort_figures(self._store.charts.points(name, limit)):
+                charts = self._store.charts
+                for figure in cohort_figures(charts.points(name, limit), charts.weight_sets(name)):
                     yield {"agent": name, **figure._asdict()}
 
         return Rows(rows, FIGURES)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from heapq import nlargest, nsmallest
 from typing import Final
 
-from conch.curiosity import entropy
 from conch.experience import ChartReader, ExperiencePoint, ExperienceReader
 from conch.report.models import (
     ReportedChange,
@@ -18,13 +17,10 @@ from conch.report.models import (
     ReportedRun,
     ReportedVerdict,
 )
-from conch.views import ENDS, LifeStretch, chain_start, changes_between, life_verdict, moves_goal
+from conch.views import ENDS, chain_start, changes_between, life_evidence, life_verdict, moves_goal
 from conch.witness import ForgottenRecords, Verification
 from conch_schemas import Mark
 
-LEAST_STRETCH: Final = 8
-"""Cycles of a stretch of the life that the verdict is made from, at least; as the dashboard's."""
-MOST_STRETCHES: Final = 400
 PAGE: Final = 1000
 """Cycles that are read at a time."""
 POINTS: Final = 120
@@ -100,7 +96,7 @@ def run_figures(store: ExperienceReader, home: str, agent: str, last: int | None
         last=newest.cycle,
         began=oldest.acted_at.isoformat(),
         ended=newest.acted_at.isoformat(),
-        verdict=_verdict(counted),
+        verdict=_verdict(store, agent, counted, last),
         changes=tuple(_changes(counted)),
         mean_total=sum(counted.totals) / cycles,
         coverage=counted.coverage / cycles,
@@ -119,21 +115,9 @@ def run_figures(store: ExperienceReader, home: str, agent: str, last: int | None
     )
 
 
-def _verdict(counted: _Counted) -> ReportedVerdict:
-    numbers, totals = counted.numbers[::-1], counted.totals[::-1]
-    size = max(LEAST_STRETCH, -(-len(totals) // MOST_STRETCHES))
-    stretches = [
-        LifeStretch(numbers[at], len(some), sum(some) / len(some))
-        for at in range(0, len(totals), size)
-        if (some := totals[at : at + size])
-    ]
-    found = life_verdict(
-        stretches,
-        totals[:ENDS],
-        totals[-ENDS:],
-        diversity=entropy([one.skill for one in counted.newest]) if len(counted.newest) == ENDS else None,
-        moved=counted.moved,
-    )
+def _verdict(store: ExperienceReader, agent: str, counted: _Counted, last: int | None) -> ReportedVerdict:
+    ends = (counted.numbers[-1], counted.numbers[0]) if last is not None else (0, None)
+    found = life_verdict(life_evidence(store, agent, *ends, acts=len(counted.totals), moved=counted.moved))
     return ReportedVerdict(kind=found.kind, headline=found.headline, details=found.details, start=found.start)
 
 

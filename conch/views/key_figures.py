@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -10,6 +9,9 @@ from typing import Final, Literal, NamedTuple
 
 from conch.curiosity import entropy
 from conch.experience import ExperiencePoint
+from conch.views.reweighed import one_weighing
+from conch.views.trend import slope_interval
+from conch_schemas import WeightsSet
 
 EXECUTED: Final = ("success", "error", "timeout", "blocked")
 """Outcomes of acts that a tool was asked for."""
@@ -17,8 +19,6 @@ SLOPE_OVER: Final = 200
 """Cycles that the learning progress is taken over."""
 FEWEST: Final = 20
 """Cycles that a slope needs."""
-SURE: Final = 1.96
-"""Standard errors to each side of a 95 % interval."""
 
 Acted = tuple[int, str | None, float]
 """(cycle, digest of the policy, total)."""
@@ -33,24 +33,22 @@ class RewardSlope:
     high: float
     """The ends of its 95 % interval."""
     cycles: int
+    first: int
+    """The first of these cycles, like `last`."""
+    last: int
 
 
-def slope(acted: Sequence[Acted]) -> RewardSlope | None:
-    """The slope over the last 200 cycles, by least squares; None for fewer than 20. Takes the cycles for independent,
-    so that the interval is too narrow where they are not."""
-    rows = acted[-SLOPE_OVER:]
-    n = len(rows)
-    if n < FEWEST:
+def learning_progress(points: Sequence[ExperiencePoint], sets: Sequence[WeightsSet]) -> RewardSlope | None:
+    """The slope over the last 200 of these cycles, all of them under the weights in force, the last of these sets; None
+    for fewer than 20. Its interval holds for totals that resemble their neighbours."""
+    rows = points[-SLOPE_OVER:]
+    if len(rows) < FEWEST:
         return None
-    xs, ys = [cycle / 100.0 for cycle, _, _ in rows], [total for *_, total in rows]
-    x, y = fmean(xs), fmean(ys)
-    wide = math.fsum((one - x) ** 2 for one in xs)
-    if wide <= 0.0:
+    weighing = one_weighing(sets, rows)
+    found = slope_interval([one.cycle / 100.0 for one in rows], [weighing.total(one) for one in rows])
+    if found is None:
         return None
-    rise = math.fsum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / wide
-    left = math.fsum((b - y - rise * (a - x)) ** 2 for a, b in zip(xs, ys, strict=True))
-    error = SURE * math.sqrt(left / (n - 2) / wide)
-    return RewardSlope(rise, rise - error, rise + error, n)
+    return RewardSlope(found.value, found.low, found.high, len(rows), rows[0].cycle, rows[-1].cycle)
 
 
 class CohortFigure(NamedTuple):
@@ -69,8 +67,8 @@ class CohortFigure(NamedTuple):
     """Cycles of the cohort that it was taken over."""
 
 
-def cohort_figures(points: Sequence[ExperiencePoint]) -> Iterator[CohortFigure]:
-    """The figures of these cycles, oldest first."""
+def cohort_figures(points: Sequence[ExperiencePoint], sets: Sequence[WeightsSet]) -> Iterator[CohortFigure]:
+    """The figures of these cycles, oldest first; `sets`: the agent's weight sets, the last one in force."""
     called = [point for point in points if point.outcome in EXECUTED]
     skills = [point.skill for point in called]
     levels = [fmean(point.needs_after.values()) for point in points if point.needs_after]
@@ -82,7 +80,7 @@ def cohort_figures(points: Sequence[ExperiencePoint]) -> Iterator[CohortFigure]:
     yield CohortFigure("needs_improvement", change, n, n, "satisfaction a cycle", "scored", len(levels))
     yield CohortFigure("unique_skills", float(len(set(skills))), n, n, "tool × operation", "seen", tools)
     yield CohortFigure("skill_entropy", entropy(skills) if tools > 1 else n, n, n, "0..1", "seen", tools)
-    rise = slope([(point.cycle, None, point.total) for point in points])
+    rise = learning_progress(points, sets)
     value, low, high = (rise.value, rise.low, rise.high) if rise else (n, n, n)
     over = min(seen, SLOPE_OVER)
     yield CohortFigure("learning_progress", value, low, high, "total in 100 cycles", "scored", over)

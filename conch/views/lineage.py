@@ -12,8 +12,8 @@ from pydantic import Field, JsonValue
 from conch.training import LineagePhase, LineageState, TrainingRound, after, lineage_of
 from conch.views.base import View
 from conch.views.gate_decisions import GateDecision
-from conch.views.key_figures import SURE
 from conch.views.learning_curve import BASE_ALONE, LearningCurve, learning_curve
+from conch.views.trend import SHOWN_SURE
 from conch_schemas import (
     AdapterGated,
     AdapterPromoted,
@@ -423,7 +423,7 @@ def _generation(
 ) -> LineageGeneration:
     totals = [act.total for act in acts]
     mean = fmean(totals) if totals else None
-    error = SURE * stdev(totals) / sqrt(len(totals)) if len(totals) > 1 else None
+    error = SHOWN_SURE * stdev(totals) / sqrt(len(totals)) if len(totals) > 1 else None
     return LineageGeneration(
         adapter=adapter,
         generation=0 if adapter is None else None if made is None else made.started.generation,

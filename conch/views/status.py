@@ -33,6 +33,8 @@ from conch.views.consumers import Lag
 from conch.views.lineage import read_lineage
 from conch.views.lineage_line import LineageLine, lineage_line
 from conch.views.rewards import SetAside
+from conch.views.sampled import life_evidence
+from conch.views.verdict import VerdictKind, life_verdict
 from conch_schemas import JsonObject, control_subject
 
 LAST = 100
@@ -216,6 +218,16 @@ class DiskFigures(View):
     """What to do; empty: nothing."""
 
 
+class StatusVerdict(View):
+    """Whether an agent gets better, in words."""
+
+    kind: VerdictKind
+    headline: str
+    """One sentence."""
+    details: tuple[str, ...]
+    """Further sentences, with the figures."""
+
+
 class StoreFigures(View):
     """The experience store in a few figures."""
 
@@ -273,6 +285,8 @@ class Status(View):
     """Satisfaction by need, 0..1, by the store."""
     lineage: LineageLine | None
     """Of the agent's adapters; None where nothing was trained, and of several agents."""
+    verdict: StatusVerdict | None = None
+    """Whether it gets better, as the page Story says it; None of several agents, and without any cycle."""
 
 
 class StoreAnswer(TypedDict):
@@ -286,10 +300,19 @@ class StoreAnswer(TypedDict):
     unscored: int
     needs: dict[str, float]
     lineage: LineageLine | None
+    verdict: StatusVerdict | None
 
 
 _NO_STORE: Final = StoreAnswer(
-    store=None, figures=None, cost=None, components=(), last_cycle=None, unscored=0, needs={}, lineage=None
+    store=None,
+    figures=None,
+    cost=None,
+    components=(),
+    last_cycle=None,
+    unscored=0,
+    needs={},
+    lineage=None,
+    verdict=None,
 )
 
 
@@ -334,7 +357,13 @@ async def gather(
             found["bus_error"] = str(error) or f"no answer from {run.bus.url} within {BUS_SECONDS:g} s"
     if not await asyncio.to_thread(store_location(settings.store.url, home.path).exists):
         return Status.model_validate(found | _NO_STORE)
-    return Status.model_validate(found | await read(lambda store: _of_store(store, names, found["agents"])))
+    habit = _habit(found["alarms"])
+    return Status.model_validate(found | await read(lambda store: _of_store(store, names, found["agents"], habit)))
+
+
+def _habit(alarms: Sequence[AlarmRow] | None) -> bool | None:
+    """Whether the alarm of a habit is on; None: that is not known."""
+    return None if alarms is None else any(one.alarm == "falling_entropy" for one in alarms)
 
 
 def _silent(run: RunInfo | None) -> str:
@@ -408,7 +437,9 @@ async def _left_over(bus: Bus, settings: Settings, running: Sequence[str], consu
     return [name for name in lagging if name not in known and not await signs(bus, name)]
 
 
-def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[JsonObject]) -> StoreAnswer:
+def _of_store(
+    store: ExperienceReader, names: Sequence[str], rows: Sequence[JsonObject], habit: bool | None
+) -> StoreAnswer:
     """The store's figures of one agent, else of all together, with each row's own figures added to it."""
     agent = names[0] if len(names) == 1 else None
     needs = store.charts.needs_history(agent, 1) if agent is not None else ()
@@ -431,4 +462,11 @@ def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[Json
         "unscored": store.cycles.pending(agent),
         "needs": needs[-1].after if needs else {},
         "lineage": None if agent is None else lineage_line(read_lineage(store, agent)),
+        "verdict": None if agent is None else _verdict(store, agent, habit),
     }
+
+
+def _verdict(store: ExperienceReader, agent: str, habit: bool | None) -> StatusVerdict | None:
+    found = life_evidence(store, agent, moved=store.charts.goal_moves(agent, 1)[0])
+    said = life_verdict(found, habit=habit)
+    return StatusVerdict(kind=said.kind, headline=said.headline, details=said.details) if found.acts else None

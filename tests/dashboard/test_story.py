@@ -23,6 +23,7 @@ from conch_schemas import (
     subject_filter,
 )
 from conch_services.dashboard.story import page as story_page
+from conch_services.dashboard.story import reading as story_reading
 from conch_services.dashboard.story.needs_you import NeedsYou, Waiting
 from conch_services.dashboard.story.reading import LifeFigures
 from tests.approving import asking
@@ -85,7 +86,7 @@ async def test_a_longer_life_has_a_verdict_and_says_what_changed(dashboard: Dash
     page = parsed((await dashboard.client.get("/")).text)
 
     details = page.one("p", class_="details").text
-    assert re.search(r"from [+−]\d\.\d\d \(first 100 cycles\) to [+−]\d\.\d\d \(last 100\)", details)
+    assert re.search(r"from [+−]\d\.\d\d \(first 100 cycles\) to [+−]\d\.\d\d \(last third\)", details)
     assert re.search(r"\d+ of 220 acts moved a goal", details)
     assert page.one("h2", id="verdict")["data-kind"] in (
         "learning",
@@ -232,17 +233,17 @@ async def test_a_slow_look_is_shown_once_it_is_done(dashboard: Dashboard, monkey
     assert 'data-every="700"' in second
 
 
-async def test_an_old_look_at_a_life_is_asked_for_again_soon(
+async def test_the_verdict_of_an_earlier_visit_is_never_shown(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Until
 ) -> None:
-    """The look before may be hours old: it is shown while the next one lasts, and the page asks again at once."""
+    """While a look lasts for long, the page says that the life is being read, and asks again soon."""
     monkeypatch.setattr(story_page, "FRESH_SECONDS", 0.0)
 
     async def is_read() -> bool:
         return "data-reading" not in (await dashboard.client.get("/story/life")).text
 
     await until(is_read)
-    fresh = (await dashboard.client.get("/story/life")).text
+    before = (await dashboard.client.get("/story/life")).text
     may_end = asyncio.Event()
 
     async def slow(*_: object) -> LifeFigures:
@@ -250,14 +251,59 @@ async def test_an_old_look_at_a_life_is_asked_for_again_soon(
         return LifeFigures()
 
     monkeypatch.setattr(story_page, "_looked", slow)
-    recent = (await dashboard.client.get("/story/life")).text
-    monkeypatch.setattr(story_page, "OLD_SECONDS", -1.0)
-    old = (await dashboard.client.get("/story/life")).text
+    monkeypatch.setattr(story_page, "LIFE_SECONDS", 0.05)
+    now = (await dashboard.client.get("/story/life")).text
     may_end.set()
 
-    assert "data-every" not in fresh + recent
-    assert "data-reading" not in old
-    assert 'data-every="2500"' in old
+    assert "60 of 200 cycles" in before
+    assert "data-every" not in before
+    assert "60 of 200 cycles" not in now
+    assert "The whole life is being read." in now
+    assert 'data-every="700"' in now
+
+
+async def test_a_long_life_is_judged_at_once_and_its_curve_follows(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Until
+) -> None:
+    """The first answer has samples of the curve, and says so; the verdict is that of the whole curve."""
+    monkeypatch.setattr(story_reading, "AT_ONCE", 20)
+    monkeypatch.setattr(story_reading, "SAMPLE", 3)
+    monkeypatch.setattr(story_page, "FRESH_SECONDS", 0.0)
+    first = (await dashboard.client.get("/")).text
+
+    async def is_whole() -> bool:
+        return "so far of samples" not in (await dashboard.client.get("/story/life")).text
+
+    await until(is_whole)
+    whole = (await dashboard.client.get("/story/life")).text
+
+    assert "so far of samples" in first
+    assert 'data-every="700"' in first
+    assert "Too early to say: 60 of 200 cycles." in first
+    assert "Too early to say: 60 of 200 cycles." in whole
+    few, all_of = data(first), data(whole)
+    assert few["x"] == all_of["x"]
+    assert few["n"] is not None
+    assert all_of["n"] is None or sum(all_of["n"]) > sum(few["n"])
+
+
+async def test_a_live_alarm_of_a_habit_is_in_the_verdict(tab: Page, dashboard: Dashboard, until: Until) -> None:
+    """Whatever the reward does, in the sentence or behind it; once the alarm has ended, it is gone."""
+    facts = [fact for _ in range(160) for fact in dashboard.life.cycle()]
+    act = next(one for one in reversed(facts) if isinstance(one, ActionTaken))
+    await dashboard.live(facts)
+    await dashboard.live([alarm(dashboard, act)], record=False)
+    card = tab.locator("#curve-card")
+    habit = re.compile("nearly the same act again and again", re.IGNORECASE)
+
+    await tab.goto("./")
+    await expect(card).to_contain_text(habit)
+    await dashboard.live([alarm(dashboard, act, active=False)], record=False)
+
+    async def is_over() -> bool:
+        return habit.search((await dashboard.client.get("/story/life")).text) is None
+
+    await until(is_over)
 
 
 async def looked_at(dashboard: Dashboard, until: Until) -> None:

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.data import LeftOut, Selection, write_snapshot
+from conch.experience import ExperiencePoint
 from conch.minds.memory import BanditMemory, save
-from conch.views.key_figures import FEWEST, slope
+from conch.views import learning_progress
+from conch.views.key_figures import FEWEST
 from conch_schemas import PolicySet, cycle_event_id, source_of
 from conch_services.dashboard.learning import by_policy, curves
 from tests.dashboard.conftest import CYCLES, Dashboard
@@ -90,14 +92,16 @@ async def test_what_the_reflex_mind_learnt_is_read_from_its_file(dashboard: Dash
 @given(st.floats(-2, 2), st.floats(-1, 1), st.integers(FEWEST, 300))
 def test_the_slope_of_a_line_is_its_own(rise: float, begin: float, count: int) -> None:
     """In 100 cycles, with nothing to either side; too few cycles have none."""
-    acted = [(number, "p", begin + rise * number / 100) for number in range(count)]
+    blank = ExperiencePoint(**dict.fromkeys(ExperiencePoint._fields))
+    acted = [blank._replace(cycle=number, total=begin + rise * number / 100) for number in range(count)]
 
-    found = slope(acted)
+    found = learning_progress(acted, ())
 
     assert found is not None
     assert found.value == pytest.approx(rise, abs=1e-6)
     assert found.low == pytest.approx(found.high, abs=1e-4)
-    assert slope(acted[: FEWEST - 1]) is None
+    assert (found.first, found.last) == (max(0, count - 200), count - 1)
+    assert learning_progress(acted[: FEWEST - 1], ()) is None
 
 
 def test_each_policy_has_a_line_where_it_acted() -> None:

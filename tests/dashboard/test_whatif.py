@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
 from conch.config import Settings
-from conch.experience import ExperiencePoint, ExperienceReader
-from conch.experience.queries.bodies import ShownLine, ShownScore
-from conch.rewards import total, weight_set
-from conch.views import signed
-from conch_schemas import Part
+from conch.experience import ExperienceReader
+from conch.rewards import weight_set
+from conch.views import signed, weigher
 from conch_services.dashboard.story.strip import adds
 from conch_services.dashboard.whatif.page import given_weights
-from conch_services.dashboard.whatif.recomputed import _Scored, payable, recomputed, shares, weighed
+from conch_services.dashboard.whatif.recomputed import payable, shares, weighed
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
+from tests.scored import point
 
 PARTS = weight_set((), Settings().rewards, Settings().constitution)
 VALUES = st.dictionaries(
@@ -26,17 +25,6 @@ VALUES = st.dictionaries(
     st.one_of(st.none(), st.floats(-1, 1).map(lambda one: round(one, 3))),
     min_size=1,
 )
-
-
-def point(parts: tuple[Part, ...], values: dict[str, float | None]) -> ExperiencePoint:
-    """A recorded act with these scores."""
-    scores = {name: _Scored(value, "scored" if value is not None else "error") for name, value in values.items()}
-    found = total(parts, scores)
-    weights = {one.component: one.weight for one in parts}
-    shown = tuple(ShownScore(name, one.value, weights[name], one.status, "tests", "1") for name, one in scores.items())
-    lines = tuple(ShownLine(one.step, one.amount) for one in found.breakdown)
-    blank = ExperiencePoint(**dict.fromkeys(ExperiencePoint._fields))
-    return blank._replace(cycle=1, total=found.total, scores=shown, breakdown=lines)
 
 
 @settings(max_examples=150, deadline=None)
@@ -48,7 +36,7 @@ def test_the_amounts_of_any_scores_add_up_and_the_total_is_made_anew(values: dic
     act = point(parts, values)
 
     assert abs(sum(adds(act).values()) - act.total) < 1e-5
-    assert math.isclose(recomputed(PARTS, act), act.total, abs_tol=1e-12)
+    assert math.isclose(weigher(PARTS)(act), act.total, abs_tol=1e-12)
 
 
 @given(st.dictionaries(st.sampled_from(payable(PARTS)), st.floats(0, 1), min_size=1))
@@ -65,8 +53,8 @@ async def test_every_recorded_total_is_made_anew(dashboard: Dashboard) -> None:
     """From the scores that the store has, under the weight set in force."""
 
     def look(reader: ExperienceReader) -> list[tuple[float, float]]:
-        parts = reader.charts.weight_sets("echo")[-1].parts
-        return [(one.total, recomputed(parts, one)) for one in reader.charts.points("echo", 1000)]
+        weigh = weigher(reader.charts.weight_sets("echo")[-1].parts)
+        return [(one.total, weigh(one)) for one in reader.charts.points("echo", 1000)]
 
     found = await dashboard.world.read(look)
 

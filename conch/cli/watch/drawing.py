@@ -101,7 +101,8 @@ def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
 
 
 def reward(life: AgentPicture, width: int) -> Text:
-    """The last total, the mean, the mean as it moved, and how its two ends compare."""
+    """The last total, the mean, the mean as it moved, and the verdict on the life; without it, how the two ends of what
+    is shown compare."""
     totals = life.totals
     text = Text(no_wrap=True, overflow="ellipsis")
     if not totals:
@@ -112,7 +113,7 @@ def reward(life: AgentPicture, width: int) -> Text:
     text.append(f"   {len(totals)} cycles", "dim")
     for line in chart(smooth, width):
         text.append("\n" + line[:AXIS], "dim").append(line[AXIS:], "cyan")
-    return text.append(f"\n{trend(totals)}", "dim")
+    return text.append(f"\n{life.verdict or trend(totals)}", "dim")
 
 
 def total(life: AgentPicture, width: int) -> Text:

@@ -87,6 +87,8 @@ class AgentPicture:
     needs: dict[str, float] = field(default_factory=dict)
     needs_cycle: int = -1
     lineage: LineageState = field(default_factory=LineageState)
+    verdict: str = ""
+    """Whether it gets better, as the page Story says it; empty: not judged yet."""
     at: tuple[int, int] = (-1, -1)
     """(its newest cycle, the place of that cycle's newest event in PHASES)."""
 
@@ -212,6 +214,13 @@ class WatchPicture:
         known = life.lineage.round
         if known is None or known.started.time < state.round.started.time:
             self._trained(life, state)
+
+    def judge(self, agent: str, verdict: str) -> None:
+        """Set the verdict on an agent."""
+        life = self.lives.get(agent)
+        if life is not None and life.verdict != verdict:
+            life.verdict = verdict
+            self.version += 1
 
     def _phase(self, life: AgentPicture, event: Event) -> bool:
         """Whether the event brings the agent on in its newest cycle."""

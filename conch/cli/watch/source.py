@@ -20,7 +20,7 @@ from conch.requests import ask, ask_all
 from conch.tasks import background
 from conch.text import safe_text
 from conch.training import LineageState
-from conch.views import read_lineage, waiting_words
+from conch.views import life_evidence, life_verdict, read_lineage, waiting_words
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
 
 Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
@@ -36,6 +36,8 @@ NEWEST = 1000
 """How many of those; also how far before the store's position reading begins, for acts that wait for scores there."""
 LOOK_SECONDS = 0.5
 """Seconds between two checks whether bus and run are still there, and before they are tried again."""
+JUDGE_SECONDS = 30.0
+"""Seconds between two verdicts on the agents that are shown whole; of many cycles each takes 0.1 s."""
 ASK_SECONDS = 2.0
 """Seconds between two requests for states, lags and alarms."""
 WATCHED_AGENTS = 50
@@ -52,6 +54,7 @@ class PictureSource:
         """(the stream, the last event of it that was seen)."""
         self._remembered: set[str] = set()
         """Agents whose whole cycles were read from the store."""
+        self._judge_at = 0.0
         self._ask = asyncio.Event()
 
     async def follow(self) -> None:
@@ -162,6 +165,12 @@ class PictureSource:
         states = await watched(bus, picture.names[:WATCHED_AGENTS])
         said = [f"{agent}: {one.what}" for agent, state in states.items() for one in state.active]
         picture.change(alarms=[safe_text(one, one_line=True) for one in said])
+        if time.monotonic() >= self._judge_at:
+            self._judge_at = time.monotonic() + JUDGE_SECONDS
+            for agent in sorted(self._remembered):
+                known = states.get(agent)
+                habit = any(one.alarm == "falling_entropy" for one in known.active) if known is not None else None
+                await self._judge(agent, habit)
 
     async def pause(self, agent: str) -> None:
         """Pause the agent, or resume it where it is paused; the result is reported. Never raises."""
@@ -200,6 +209,15 @@ class PictureSource:
             self.picture.remember_lineage(agent, await asyncio.to_thread(self._lineage, agent))
         except ConchError as error:
             self.picture.change(said=safe_text(str(error), one_line=True))
+
+    async def _judge(self, agent: str, habit: bool | None) -> None:
+        """Show what the page Story would say of this agent."""
+        with contextlib.suppress(ConchError):  # that the store cannot be read is said where its cycles are
+            self.picture.judge(agent, await asyncio.to_thread(self._verdict, agent, habit))
+
+    def _verdict(self, agent: str, habit: bool | None) -> str:
+        with self._store() as store:
+            return "" if store is None else life_verdict(life_evidence(store, agent), habit=habit).headline
 
     def _store(self) -> AbstractContextManager[ExperienceReader | None]:
         """The store for reading; None: there is no cycle yet, or the store is on another machine."""

@@ -51,6 +51,10 @@ class AnswerCache(Generic[T]):
 
     async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The answer to `key`, made by `make` where none is kept. Raises what that raises."""
+        return await asyncio.shield(self.begin(key, make))
+
+    def begin(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
+        """Have it made where none is kept, without waiting."""
         begun, task = self._made.get(key, (0.0, None))
         if task is None or (task.done() and (time.monotonic() - begun > self._seconds or _failed(task))):
             task = self._tasks.start(make(), name="conch.dashboard.asked")
@@ -58,7 +62,7 @@ class AnswerCache(Generic[T]):
             self._made[key] = (time.monotonic(), task)
             while len(self._made) > MOST_KEPT:
                 del self._made[next(iter(self._made))]
-        return await asyncio.shield(task)
+        return task
 
 
 def kept(request: Request, name: str, seconds: float) -> AnswerCache[Any]:

@@ -65,8 +65,9 @@ class SameState(NamedTuple):
 
 def figure_rows(subjects: Sequence[ComparedSubject]) -> list[FigureRow]:
     """The figures, then the mean amount of each part of the reward; each beside that of the first subject."""
+    totals = {id(point): one.total(point) for one in subjects for point in one.points}
     measures: list[tuple[str, Measure, Written, Written]] = [
-        ("Reward", lambda one: one.total, _signed, _signed),
+        ("Reward", lambda one: totals[id(one)], _signed, _signed),
         ("Tool calls that succeed", _succeeds, _percent, _points),
         ("Valid replies", lambda one: float(one.valid), _percent, _points),
         ("Mean of the needs", _needs, _level, _signed),
@@ -117,7 +118,7 @@ def curve_data(subjects: Sequence[ComparedSubject]) -> dict[str, object]:
     places = range(0, longest, width)
     lines: dict[str, list[float | None]] = {}
     for one in subjects:
-        totals = [point.total for point in one.points]
+        totals = [one.total(point) for point in one.points]
         groups = [totals[at : at + width] for at in places]
         lines[one.title] = [round(fmean(some), 4) if len(some) * 2 > width else None for some in groups]
     known = max((at for line in lines.values() for at, one in enumerate(line, 1) if one is not None), default=0)
@@ -136,7 +137,10 @@ def same_states(subjects: Sequence[ComparedSubject]) -> list[SameState]:
     met: list[Mapping[str, list[ExperiencePoint]]] = [_by_state(one) for one in subjects]
     counts = {state: sorted((len(one.get(state, ())) for one in met), reverse=True) for one in met for state in one}
     shared = sorted((state for state, count in counts.items() if count[1] > 0), key=lambda one: (-counts[one][1], one))
-    return [SameState(state, [_deeds(one.get(state, [])) for one in met]) for state in shared[:MOST_STATES]]
+    return [
+        SameState(state, [_deeds(one.get(state, []), of.total) for one, of in zip(met, subjects, strict=True)])
+        for state in shared[:MOST_STATES]
+    ]
 
 
 def _by_state(one: ComparedSubject) -> dict[str, list[ExperiencePoint]]:
@@ -148,13 +152,13 @@ def _by_state(one: ComparedSubject) -> dict[str, list[ExperiencePoint]]:
     return found
 
 
-def _deeds(points: Sequence[ExperiencePoint]) -> StateDeeds:
+def _deeds(points: Sequence[ExperiencePoint], weigh: Callable[[ExperiencePoint], float]) -> StateDeeds:
     if not points:
         return StateDeeds(0, None, (), None)
     counts = Counter(one.skill for one in points)
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MOST_DEEDS]
     shares = [(skill, count / len(points)) for skill, count in ranked]
-    return StateDeeds(len(points), fmean(one.total for one in points), shares, points[-1].cycle)
+    return StateDeeds(len(points), fmean(weigh(one) for one in points), shares, points[-1].cycle)
 
 
 def _succeeds(point: ExperiencePoint) -> float | None:

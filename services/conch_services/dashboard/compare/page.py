@@ -16,6 +16,7 @@ from conch_services.dashboard.compare.differences import curve_data, figure_rows
 from conch_services.dashboard.compare.subjects import (
     MOST,
     ComparedSubject,
+    ComparedWeights,
     Offer,
     SubjectName,
     compared,
@@ -36,6 +37,7 @@ class CompareFigures(NamedTuple):
     """What was asked for, with its acts."""
 
     subjects: Sequence[ComparedSubject]
+    weights: ComparedWeights
     offers: dict[str, list[Offer]]
 
 
@@ -52,6 +54,7 @@ async def compare(request: Request) -> Response:
         "wrong": wrong,
         "subjects": [(one, _without(subjects, at, agent)) for at, one in enumerate(subjects)],
         "offers": found.found.offers if found.found is not None else {},
+        "weights": found.found.weights if found.found is not None else None,
         "most": MOST,
         "rows": figure_rows(subjects) if subjects else (),
         "states": same_states(subjects),
@@ -91,7 +94,7 @@ async def _looked(request: Request, agent: str, names: Sequence[SubjectName]) ->
     def look(reader: ExperienceReader) -> CompareFigures:
         chosen = names or usual_subjects(reader, agent)
         several = len({one.agent for one in chosen}) > 1
-        return CompareFigures(compared(reader, chosen, several=several), offers(reader, agent, agents))
+        return CompareFigures(*compared(reader, chosen, several=several), offers(reader, agent, agents))
 
     key = (agent, *(one.text for one in names))
     found: CompareFigures = await kept(request, "compared", FRESH_SECONDS).get(key, lambda: world.read(look))

@@ -6,10 +6,11 @@ Each has `AGENT/` in front where it is another agent's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from conch.experience import DecidedAct, ExperiencePoint, ExperienceReader
+from conch.views import one_weighing
 from conch_schemas import AdapterPromoted, AdapterRolledBack
 from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import CycleWindow, cycle_since, points_in, window_of
@@ -48,9 +49,20 @@ class ComparedSubject(NamedTuple):
     """Oldest first, at most MOST_ACTS."""
     states: Sequence[DecidedAct]
     """Of the same acts, as far as they are known."""
+    total: Callable[[ExperiencePoint], float]
+    """The total of an act as it is compared: under the weights that are in force for the first subject's agent."""
     colour: int
     """Of the page, by the subject's name: the same beside whatever else it is compared with, but where two would be
     alike."""
+
+
+class ComparedWeights(NamedTuple):
+    """How totals of several weight sets are compared."""
+
+    is_other: bool
+    """Whether they are made anew."""
+    left_out: Sequence[str]
+    """Components that count nothing, as some acts have no score of them."""
 
 
 class Offer(NamedTuple):
@@ -91,21 +103,27 @@ def usual_subjects(reader: ExperienceReader, agent: str) -> list[SubjectName]:
     return [SubjectName(agent, "range", text.partition(":")[2], text) for text in texts]
 
 
-def compared(reader: ExperienceReader, names: Iterable[SubjectName], *, several: bool) -> list[ComparedSubject]:
-    """The subjects with their acts; `several`: the titles name the agent."""
-    found = []
+def compared(
+    reader: ExperienceReader, names: Iterable[SubjectName], *, several: bool
+) -> tuple[list[ComparedSubject], ComparedWeights]:
+    """(the subjects with their acts, how their totals are compared); `several`: the titles name the agent."""
     names = list(names)
     colours = distinct_colours(f"{one.agent}/{one.kind}:{one.value}" for one in names)
-    for name in names:
-        title, points = _acts(reader, name)
+    read = [(name, *_acts(reader, name)) for name in names]
+    agents = dict.fromkeys(one.agent for one in names)
+    sets = [one for agent in reversed(agents) for one in reader.charts.weight_sets(agent)]  # the first agent's last
+    weighing = one_weighing(sets, [one for _, _, points in read for one in points])
+    found = []
+    for name, title, points in read:
         behind = points[-1].cycle + 1 if points else 0
         mine = {one.cycle for one in points}
         span = points[-1].cycle - points[0].cycle + 1 if points else 0
         acts = reader.charts.decided(name.agent, min(span, SEARCHED), behind) if points else []
         states = [one for one in acts if one.cycle in mine]
+        title = f"{name.agent}: {title}" if several else title
         colour = colours[f"{name.agent}/{name.kind}:{name.value}"]
-        found.append(ComparedSubject(name, f"{name.agent}: {title}" if several else title, points, states, colour))
-    return found
+        found.append(ComparedSubject(name, title, points, states, weighing.total, colour))
+    return found, ComparedWeights(weighing.is_other, weighing.left_out)
 
 
 def _acts(reader: ExperienceReader, name: SubjectName) -> tuple[str, list[ExperiencePoint]]:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from conch.bus import Bus
 from conch.experience import ExperienceReader
 from conch.minds import LearningProgress, learnt
-from conch.views import Acted, LineageDetail, LineageShown, duration_words, slope
+from conch.views import SLOPE_OVER, Acted, LineageDetail, LineageShown, RewardSlope, duration_words, learning_progress
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
 from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
 from conch_services.dashboard.figures import AGAIN, Columns, short
@@ -23,7 +23,7 @@ from conch_services.dashboard.lineages import data_sets, lineage_document
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
-from conch_services.dashboard.ranges.window import CycleWindow, window_of
+from conch_services.dashboard.ranges.window import CycleWindow, points_in, window_of
 from conch_services.dashboard.story.strip import distinct_colours
 from conch_services.dashboard.story.verdicts import learning_verdict
 from conch_services.dashboard.world import DashboardContext
@@ -56,7 +56,7 @@ async def training(request: Request) -> Response:
     policies = await asked(answers.get(("policies", agent), lambda: _policies(world, agent)))
     mind = await asked(answers.get(("learnt", agent), lambda: _learnt(world, agent)))
     sets = await asked(answers.get(("data", agent), lambda: data_sets(world, MOST_DRAWN)))
-    position, read, window = found.found or (0, [], None)
+    position, read, window, slope = found.found or (0, [], None, None)
     acted = [one for one in read[-LAST:] if window is None or window.has(one[0])]
     earned = by_policy(acted)
     trained = lineage.found if lineage.found is not None and lineage.found.rounds else None
@@ -85,7 +85,7 @@ async def training(request: Request) -> Response:
             "kind": world.settings.mind.kind,
             "model": world.settings.mind.model,
             "earned": earned[:MOST_LISTED],
-            "slope": slope(acted),
+            "slope": slope,
             "verdict_said": learning_verdict(earned, len(acted), trained),
             "last": len(acted),
             "window": window,
@@ -106,16 +106,17 @@ async def training(request: Request) -> Response:
 
 async def _acted(
     world: DashboardContext, agent: str, wanted: WantedRange
-) -> tuple[int, list[Acted], CycleWindow | None]:
+) -> tuple[int, list[Acted], CycleWindow | None, RewardSlope | None]:
     """(the store's position, the last cycles up to the range's end with their policy and total, the range that is
-    named); WINDOW more than LAST, for the means of the first ones."""
+    named, its learning progress); WINDOW more than LAST, for the means of the first ones."""
 
-    def read(reader: ExperienceReader) -> tuple[int, list[Acted], CycleWindow | None]:
-        position = reader.position()
+    def read(reader: ExperienceReader) -> tuple[int, list[Acted], CycleWindow | None, RewardSlope | None]:
+        position, charts = reader.position(), reader.charts
+        window = window_of(reader, agent, WantedRange("life") if wanted == USUAL else wanted)
+        rise = learning_progress(points_in(reader, agent, window, SLOPE_OVER), charts.weight_sets(agent))
         if wanted == USUAL:
-            return position, reader.charts.policies(agent, LAST + WINDOW), None
-        window = window_of(reader, agent, wanted)
-        return position, reader.charts.policies(agent, LAST + WINDOW, window.last + 1), window
+            return position, charts.policies(agent, LAST + WINDOW), None, rise
+        return position, charts.policies(agent, LAST + WINDOW, window.last + 1), window, rise
 
     return await world.read(read)
 

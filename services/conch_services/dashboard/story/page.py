@@ -14,7 +14,7 @@ from starlette.routing import Route
 from conch.experience import ExperienceReader, GoalMove
 from conch.rewards.watch import MEANINGS, alarm_name
 from conch.text import safe_text
-from conch.views import action_words
+from conch.views import action_words, life_verdict
 from conch_schemas import ActionTaken, Event, ExperienceRecorded, ThoughtFormed
 from conch_services.dashboard.asking import QueryResult, asked, kept
 from conch_services.dashboard.page import agent_of, drawn, page, surroundings
@@ -31,18 +31,17 @@ from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS: Final = 2.0
 """Seconds for which a life is not looked at again, for all open pages."""
-OLD_SECONDS: Final = 15.0
-"""Age of a look at a life from which the page that shows it asks again as soon as a new one is made: longer than it
-waits after a fact."""
 WAIT_SECONDS: Final = 0.15
-"""Seconds that a page waits for a life that was not read yet: of a million cycles the first look takes a second. As
-long for what needs a person, of many agents."""
+"""Seconds that a page waits for what needs a person, of many agents."""
+LIFE_SECONDS: Final = 1.0
+"""Seconds that a page waits for a life: a look takes 0.1 s of an idle processor, however long the life is."""
 MOST_FLAGS: Final = 120
 """Flags in the curve: more would touch."""
 FLAG_WIDTH: Final = 100
 """Characters of what a flag says."""
 LANE_WIDTH: Final = 1000.0
 """Width of the drawing of the lanes."""
+HABIT: Final = alarm_name("falling_entropy")
 ABOUT_LANES: Final = {alarm_name(kind): meaning for kind, meaning in MEANINGS.items()}
 
 
@@ -80,7 +79,12 @@ async def right_now(request: Request) -> Response:
 
 async def life(request: Request) -> Response:
     """The verdict, the lanes, what changed and what the agent does, as a piece of the page."""
-    return await page(request, "story_life.html", await _life(request, await agent_of(request)))
+    agent = await agent_of(request)
+    told = await _life(request, agent)
+    shown = told["life"]
+    if isinstance(shown, LifeFigures) and shown.is_sampled:  # not beside the first load: it takes a second of a million
+        kept(request, "whole lives", FRESH_SECONDS).begin(agent, lambda: asked(_read(request, agent)))
+    return await page(request, "story_life.html", told)
 
 
 async def needs_you(request: Request) -> Response:
@@ -101,23 +105,22 @@ async def one_cycle(request: Request) -> Response:
 async def _life(request: Request, agent: str) -> dict[str, object]:
     world: DashboardContext = request.app.state.world
     lives = kept(request, "lives", FRESH_SECONDS)
-    look = lives.get(agent, lambda: _looked(request, agent))
     found: QueryResult[LifeFigures]
-    is_reading = is_old = False
+    is_reading = False
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
-            found = await asked(look)
-    except TimeoutError:  # the look before is shown, which may be hours old, until this one has ended
-        found = QueryResult(_curves(request).last(agent))
-        is_reading, is_old = found.found is None, _curves(request).age(agent) > OLD_SECONDS
+        async with asyncio.timeout(LIFE_SECONDS):
+            found = await asked(lives.get(agent, lambda: _looked(request, agent)))
+    except TimeoutError:  # on a busy machine; what an earlier visit saw is not shown in its place
+        found, is_reading = QueryResult(None), True
     told: QueryResult[StreamLife] = await asked(_streamed(request, agent))
     whole = found.found or LifeFigures()
     shown = await _ranged(request, agent, whole)
+    verdict = life_verdict(shown.evidence, habit=_is_habit(shown, told.found))
     begin, behind = _ends(shown)
     lanes = spans(told.found, behind) if told.found is not None else {}
     return {
         "is_reading": is_reading,
-        "is_old": is_old,
+        "verdict": verdict,
         "why": found.why,
         "broken": found.broken,
         "stream_why": told.why,
@@ -126,7 +129,7 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
         "lane_means": ABOUT_LANES,
         "steps": _steps(shown, begin, behind),
         "lane_width": LANE_WIDTH,
-        "data": _data(shown, moments(whole, told.found), begin, behind),
+        "data": _data(shown, verdict.start, moments(whole, told.found), begin, behind),
         "rows": shown.buckets[:: max(1, len(shown.buckets) // 20)],
         "agent_position": world.hub.last,
     }
@@ -151,6 +154,12 @@ async def _looked(request: Request, agent: str) -> LifeFigures:
     world: DashboardContext = request.app.state.world
     curves = _curves(request)
     return await world.read(lambda reader: curves.look(reader, agent))
+
+
+async def _read(request: Request, agent: str) -> None:
+    world: DashboardContext = request.app.state.world
+    curves = _curves(request)
+    await world.read(lambda reader: curves.read(reader, agent))
 
 
 def _curves(request: Request) -> LifeCurves:
@@ -259,10 +268,22 @@ def _steps(life: LifeFigures, begin: int, behind: int) -> str:
     return "".join([*points, f"H{LANE_WIDTH:g}"])
 
 
-def _data(life: LifeFigures, lines: Sequence[Moment], begin: int, behind: int) -> dict[str, object]:
+def _is_habit(life: LifeFigures, stream: StreamLife | None) -> bool | None:
+    """Whether the alarm of a habit was on at the end of what is shown; None: that is not known."""
+    if stream is None:
+        return None
+    end = life.last_cycle if life.window is None else life.window.last
+    habits = [one for one in stream.spans.values() if one.name == HABIT]
+    if life.window is None or end == life.last_cycle:
+        return any(one.last is None for one in habits)
+    return any(one.first <= (end or 0) and (one.last is None or (end or 0) <= one.last) for one in habits)
+
+
+def _data(
+    life: LifeFigures, start: float | None, lines: Sequence[Moment], begin: int, behind: int
+) -> dict[str, object]:
     """What the chart is drawn from, by columns."""
     some = life.buckets
-    start = life.verdict.start
     return {
         "begin": begin,
         "behind": behind,

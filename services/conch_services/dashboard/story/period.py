@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from conch.curiosity import entropy
 from conch.experience import ExperiencePoint, ExperienceReader
-from conch.views import ENDS, LifeStretch, changes_between, life_verdict
+from conch.views import ENDS, changes_between, life_evidence
 from conch_services.dashboard.ranges.wanted import WantedRange
 from conch_services.dashboard.ranges.window import CycleWindow, points_in, window_of
 from conch_services.dashboard.story.curve import LEAST_WIDTH, LifeBucket, LifeCurve
@@ -34,20 +33,13 @@ def period_figures(reader: ExperienceReader, agent: str, life: LifeFigures, want
     last = points_in(reader, agent, window, max(ENDS, DOES_LAST))
     first = _first(reader, agent, window, buckets)
     moves = [one for one in life.moves if window.has(one.cycle)]
-    skills = [one.skill for one in last[-ENDS:]]
     return replace(
         life,
         window=window,
         width=width,
         buckets=buckets,
         begun=reader.charts.acted_at(agent, [one.first for one in buckets]),
-        verdict=life_verdict(
-            [LifeStretch(one.first, one.cycles, one.mean) for one in buckets],
-            [one.total for one in first[:ENDS]],
-            [one.total for one in last[-ENDS:]],
-            diversity=entropy(skills) if len(skills) == ENDS else None,
-            moved=len(moves),
-        ),
+        evidence=life_evidence(reader, agent, window.first, window.last, acts=cycles, moved=len(moves)),
         moved=len(moves),
         moves=moves,
         ends=ends,

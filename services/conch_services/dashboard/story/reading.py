@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from conch.curiosity import entropy
 from conch.experience import ExperiencePoint, ExperienceReader, GoalMove
-from conch.views import ENDS, Change, LifeStretch, LifeVerdict, changes_between, life_verdict
+from conch.views import ENDS, Change, LifeEvidence, changes_between, life_evidence
 from conch_schemas import AdapterPromoted, AdapterRolledBack, Event, WeightsSet
 from conch_services.dashboard.ranges.window import CycleWindow
-from conch_services.dashboard.story.curve import LifeBucket, LifeCurve
+from conch_services.dashboard.story.curve import MOST_BUCKETS, LifeBucket, LifeCurve
 
+AT_ONCE: Final = 50_000
+"""Cycles that a look reads at most: 50 ms."""
+SAMPLE: Final = 40
+"""Neighbouring cycles of a bucket that are read of a longer life."""
 TAIL: Final = 400
 """Newest cycles that are read again at each look: their late scores change totals."""
 MOST_AGENTS: Final = 16
@@ -41,7 +43,8 @@ class LifeFigures:
     buckets: Sequence[LifeBucket] = ()
     begun: Sequence[datetime | None] = ()
     """When the first act of each bucket was done."""
-    verdict: LifeVerdict = field(default_factory=lambda: life_verdict((), (), ()))
+    evidence: LifeEvidence = field(default_factory=lambda: LifeEvidence(0, 0))
+    """What the verdict is made from."""
     moved: int = 0
     """Acts that moved a goal."""
     moves: Sequence[GoalMove] = ()
@@ -56,6 +59,8 @@ class LifeFigures:
     """Cycles of each end that `changes` compares."""
     window: CycleWindow | None = None
     """The part of the life that this is of; None: all of it."""
+    is_sampled: bool = False
+    """Whether the curve is of samples, as the whole of a long life was not read yet."""
 
 
 class _Known:
@@ -70,58 +75,79 @@ class _Known:
         self.head: list[int] = []
         """The first cycles that are kept, at most ENDS."""
 
+    def read(self, reader: ExperienceReader, agent: str, since: int) -> None:
+        """Add the cycles from this one on."""
+        for page in reader.charts.totals(agent, since):
+            self.curve.add(page)
+            behind = self.head[-1] if self.head else -1
+            self.head += [cycle for cycle, _ in page[: 2 * ENDS] if cycle > behind][: ENDS - len(self.head)]
+
+    def is_stale(self, reader: ExperienceReader, agent: str, since: int, changes: int) -> bool:
+        """Whether a cycle before this one was changed since it was read."""
+        return self.changes < 0 or changes < self.changes or reader.charts.is_changed(agent, since, self.changes)
+
 
 class LifeCurves:
-    """The curves of the agents whose page was opened last; a later look reads what is new."""
+    """The curves of the agents whose page was opened last; a later look reads what is new.
+
+    A look reads AT_ONCE cycles at most. Where there are more, its curve is of samples, until `read` has been called.
+    """
 
     def __init__(self) -> None:
         self._of: dict[str, _Known] = {}
-        self._found: dict[str, LifeFigures] = {}
-        self._at: dict[str, float] = {}
-
-    def last(self, agent: str) -> LifeFigures | None:
-        """What the last look at this agent found; None: there was none."""
-        return self._found.get(agent)
-
-    def age(self, agent: str) -> float:
-        """Seconds since that look; 0 where there was none."""
-        return time.monotonic() - self._at[agent] if agent in self._at else 0.0
 
     def look(self, reader: ExperienceReader, agent: str) -> LifeFigures:
         """The agent's life as of now. One look at an agent at a time."""
-        position = reader.position()
-        known = self._of.pop(agent, None) or _Known()
-        self._read(reader, agent, known)
+        position, changes = reader.position(), reader.sampling.changes()
+        known = self._of.get(agent) or _Known()
+        since = max(0, known.curve.behind - TAIL) if known.changes >= 0 else 0
+        is_stale = known.is_stale(reader, agent, since, changes)
+        begin = (reader.cycles.neighbours(agent, -1)[1] or 0) if is_stale else since
+        last = reader.cycles.last_cycle(agent) or 0
+        if last - begin > AT_ONCE:
+            known = _sampled(reader, agent, begin, last + 1)
+            return self._figures(reader, agent, known, position, is_sampled=True)
+        if is_stale:
+            known = self._anew(reader, agent, changes)
+        else:
+            known.read(reader, agent, known.curve.forget(since))
+            known.changes = changes
+        self._keep(agent, known)
+        return self._figures(reader, agent, known, position, is_sampled=False)
+
+    def read(self, reader: ExperienceReader, agent: str) -> None:
+        """Read the whole of a life, of a million cycles in about a second."""
+        self._keep(agent, self._anew(reader, agent, reader.sampling.changes()))
+
+    def _anew(self, reader: ExperienceReader, agent: str, changes: int) -> _Known:
+        known = _Known()
+        known.curve.add_removed(reader.charts.removed_totals(agent))
+        known.read(reader, agent, 0)
+        known.changes = changes
+        return known
+
+    def _keep(self, agent: str, known: _Known) -> None:
+        self._of.pop(agent, None)
         self._of[agent] = known
         while len(self._of) > MOST_AGENTS:
-            oldest = next(iter(self._of))
-            del self._of[oldest]
-            self._found.pop(oldest, None)
-            self._at.pop(oldest, None)
-        self._at[agent] = time.monotonic()
-        self._found[agent] = found = self._figures(reader, agent, known, position)
-        return found
+            del self._of[next(iter(self._of))]
 
-    def _figures(self, reader: ExperienceReader, agent: str, known: _Known, position: int) -> LifeFigures:
+    def _figures(
+        self, reader: ExperienceReader, agent: str, known: _Known, position: int, *, is_sampled: bool
+    ) -> LifeFigures:
         charts = reader.charts
         buckets = known.curve.buckets()
         last = charts.points(agent, ENDS)
         first = charts.points(agent, len(last), before=known.head[len(last) - 1] + 1) if last else []
         moved, moves = charts.goal_moves(agent, MOST_MOVES)
-        skills = [point.skill for point in last]
+        acts = None if is_sampled else sum(one.cycles for one in buckets)
         return LifeFigures(
             position=position,
             last_cycle=last[-1].cycle if last else None,
             width=known.curve.width,
             buckets=buckets,
             begun=_begun(reader, agent, known, buckets),
-            verdict=life_verdict(
-                [LifeStretch(one.first, one.cycles, one.mean) for one in buckets],
-                [point.total for point in first],
-                [point.total for point in last],
-                diversity=entropy(skills) if len(skills) == ENDS else None,
-                moved=moved,
-            ),
+            evidence=life_evidence(reader, agent, acts=acts, moved=moved),
             moved=moved,
             moves=moves,
             changes=changes_between(first, last) if first and last and first[-1].cycle < last[0].cycle else (),
@@ -131,20 +157,25 @@ class LifeCurves:
             adapters=[
                 one for one in reader.training.walk(agent) if isinstance(one, AdapterPromoted | AdapterRolledBack)
             ],
+            is_sampled=is_sampled,
         )
 
-    def _read(self, reader: ExperienceReader, agent: str, known: _Known) -> None:
-        """Bring the curve up to date: its end anew, and all of it where an older cycle was changed since."""
-        changes = reader.sampling.changes()
-        since = known.curve.forget(known.curve.behind - TAIL) if known.changes >= 0 else 0
-        if known.changes < 0 or changes < known.changes or reader.charts.is_changed(agent, since, known.changes):
-            known.curve, known.begun, known.head, since = LifeCurve(), {}, [], 0
-            known.curve.add_removed(reader.charts.removed_totals(agent))
-        for page in reader.charts.totals(agent, since):
+
+def _sampled(reader: ExperienceReader, agent: str, begin: int, behind: int) -> _Known:
+    """A curve of the last SAMPLE cycles of each of its buckets, and of all removed ones; `begin`: the first that is
+    kept."""
+    known = _Known()
+    known.curve.add_removed(reader.charts.removed_totals(agent))
+    width = known.curve.width
+    while (behind - 1) // width - begin // width >= MOST_BUCKETS // 2:
+        width *= 2
+    for at in range(begin // width, (behind - 1) // width + 1):
+        end = min(behind, (at + 1) * width)
+        for page in reader.charts.totals(agent, max(begin, at * width, end - SAMPLE), end):
             known.curve.add(page)
-            behind = known.head[-1] if known.head else -1
-            known.head += [cycle for cycle, _ in page[: 2 * ENDS] if cycle > behind][: ENDS - len(known.head)]
-        known.changes = changes
+    for page in reader.charts.totals(agent, begin, begin + 2 * ENDS):
+        known.head += [cycle for cycle, _ in page[:ENDS]]
+    return known
 
 
 def _begun(reader: ExperienceReader, agent: str, known: _Known, buckets: Sequence[LifeBucket]) -> list[datetime | None]:

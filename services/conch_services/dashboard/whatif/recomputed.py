@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from conch.experience import ExperiencePoint
 from conch.requests import BEARING
-from conch.rewards import parts_of_act, total
-from conch.views import Interval, mean_interval
+from conch.views import Interval, mean_interval, weigher
 from conch_schemas import Part
 
 MOST_SKILLS: Final = 8
@@ -19,12 +18,6 @@ MOST_ACTS: Final = 5
 """Acts of each list, those whose totals change most."""
 MOST_POINTS: Final = 60
 """Points of a curve: of more acts several in a row are one."""
-
-
-class _Scored(NamedTuple):
-    value: float | None
-    status: str
-    explanation: str = ""
 
 
 class SkillChange(NamedTuple):
@@ -86,22 +79,12 @@ def weighed(parts: Sequence[Part], table: Mapping[str, float]) -> tuple[Part, ..
     )
 
 
-def recomputed(parts: Sequence[Part], point: ExperiencePoint) -> float:
-    """The total of a recorded act under these parts."""
-    scores: dict[str, _Scored] = {}
-    for one in point.scores:
-        scores.setdefault(one.component, _Scored(one.value, one.status))
-    paid = {one.component for one in point.scores if one.weight > 0.0}
-    task = any(part.task_weight is not None and part.component in paid for part in parts)
-    return total(parts_of_act(parts, task=task), scores).total
-
-
 def what_if(points: Sequence[ExperiencePoint], parts: Sequence[Part], table: Mapping[str, float]) -> WhatIf | None:
     """The acts, oldest first, under the set in force and under the table; None without any."""
     if not points:
         return None
-    other = weighed(parts, table)
-    acts = [ActChange(one.cycle, one.skill, recomputed(parts, one), recomputed(other, one)) for one in points]
+    now, then = weigher(parts), weigher(weighed(parts, table))
+    acts = [ActChange(one.cycle, one.skill, now(one), then(one)) for one in points]
     away = [one.then - one.now for one in acts]
     ranked = sorted(acts, key=lambda one: (one.then - one.now, one.cycle))
     skills = _by_skill(acts)

@@ -65,6 +65,10 @@ def everything(count: int = 9) -> dict[str, Any]:
             "phase": "failed", "generation": 3, "adapter": "a" * 64, "step": 7, "steps": 90, "eta": None,
             "gate": "refused", "why": LONG,
         },
+        "verdict": {
+            "kind": "risen", "headline": "Better than at first; whether it still rises cannot be told yet.",
+            "details": [LONG],
+        },
     }  # fmt: skip
 
 
@@ -88,6 +92,7 @@ def test_everything_that_can_go_wrong_fits_one_screen() -> None:
         "trimming",
         "12 dead letters",
         "lineage",
+        "verdict    Better than at first",
         "page",
         "metrics",
     ):

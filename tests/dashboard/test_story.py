@@ -267,12 +267,14 @@ async def test_a_long_life_is_judged_at_once_and_its_curve_follows(
 ) -> None:
     """The first answer has samples of the curve, and says so; the verdict is that of the whole curve."""
     monkeypatch.setattr(story_reading, "AT_ONCE", 20)
+    monkeypatch.setattr(story_reading, "TAIL", 8)
     monkeypatch.setattr(story_reading, "SAMPLE", 3)
     monkeypatch.setattr(story_page, "FRESH_SECONDS", 0.0)
     first = (await dashboard.client.get("/")).text
 
     async def is_whole() -> bool:
-        return "so far of samples" not in (await dashboard.client.get("/story/life")).text
+        now = (await dashboard.client.get("/story/life")).text
+        return "so far of samples" not in now and "data-reading" not in now
 
     await until(is_whole)
     whole = (await dashboard.client.get("/story/life")).text

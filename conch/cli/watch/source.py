@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from contextlib import AbstractContextManager, closing, nullcontext
 
 from conch.bus import Access, Bus, SharedSubscription, StreamSubscription, access_to, shared_subscription

@@ -29,7 +29,7 @@ async def main(*, quick: bool = False) -> None:
         Home(home).make()
         others = {f"agent-{number}": own for number in range(agents - 1)}
         fill_store_of(home, {"echo": cycles - own * len(others)} | others)
-        print(f"{agents:,} agents, {cycles:,} cycles stored; milliseconds to the whole answer, on loopback, and of the server's processor time", flush=True)
+        print(f"{agents:,} agents, {cycles:,} cycles stored; milliseconds to the whole answer, on loopback", flush=True)
         async with server(Path(directory) / "nats") as nats:
             await timed(home, nats)
 

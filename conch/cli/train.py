@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -347,7 +348,9 @@ async def _forecast(lineage: OpenLineage, common: CommonOptions) -> None:
     say(
         f"{counts.tokens} tokens in {counts.rows} rows, the longest of {counts.longest}; {counts.too_long} are too long"
     )
-    say(f"{found.steps} steps, some {found.minutes:.0f} minutes, {found.mib:.0f} MiB; nothing was trained")
+    minutes = math.ceil(found.minutes)
+    time = f"some {minutes} minutes" if minutes > 1 else "at most a minute"
+    say(f"{found.steps} steps, {time}, {found.mib:.0f} MiB; nothing was trained")
 
 
 def say_plan(plan: RoundPlan) -> None:

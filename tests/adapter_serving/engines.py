@@ -28,6 +28,13 @@ class Engine:
     """vllm, sglang or named."""
     lie: str = ""
     """applies-nothing, serves-base, stale, evicts, half."""
+    turned: set[int] = field(default_factory=set)
+    """Numbers of the replies, from 1 on, that rounding turns."""
+    turned_to: str = ""
+    """What such a reply is; empty: the reply with another end."""
+    replies: int = 0
+    fresh: int = 0
+    """Requests that ask for a prompt to be read anew."""
     key: str = "secret-key"
     refuses: bool = False
     """Whether loading is not switched on: there are no such addresses."""
@@ -49,11 +56,14 @@ class Engine:
                 weights = "the adapter before"
             elif (self.lie == "half" and self.asked % 2) or (self.lie == "evicts" and self.asked > 12):
                 weights = BASE
-        return f"{prompt[:10]}, {weights} says so"
+        said = f"{prompt[:10]}, {weights} says so"
+        self.replies += 1
+        return said if self.replies not in self.turned else self.turned_to or f"{said}!"
 
     async def chat(self, request: Request) -> Response:
         """One reply, in one piece."""
         asked = await request.json()
+        self.fresh += asked.get("cache_prompt") is False
         model = asked["model"].rpartition(":")[2] if self.form == "sglang" else asked["model"]
         if self.hangs:
             await asyncio.Event().wait()

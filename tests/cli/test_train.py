@@ -194,6 +194,18 @@ async def test_a_home_without_rows_or_a_base_says_what_is_missing(common: Common
         await train.run(common=common)
 
 
+async def test_a_served_model_that_is_gone_is_named(common: CommonOptions, ready: Trained) -> None:
+    """The file of `mind.model`, as when the model is served."""
+    pytest.importorskip("gguf", reason="the kind transformers needs the extra train")
+    settings = yaml.safe_load(ready.home.config_file.read_text())
+    del settings["training"]["base"]
+    settings["mind"] = {"kind": "transformers", "model": str(ready.place / "gone")}
+    ready.home.config_file.write_text(yaml.safe_dump(settings))
+
+    with pytest.raises(ConfigError, match=r"mind\.model: there is no file .*gone: name a GGUF file"):
+        await train.run(common=common)
+
+
 async def test_beside_a_run_without_a_trainer_it_says_so(filled: Life, in_progress: InProgress) -> None:
     """The command asks the run's trainer, and there is none."""
     async with in_progress():

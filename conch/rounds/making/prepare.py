@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from conch.config import Settings
+from conch.config import SERVED, Settings
 from conch.errors import ConfigError, TrainingError, UsageError
 from conch.experience import ExperienceReader
 from conch.home import Home
@@ -76,19 +76,17 @@ def prepare_round(
 
 def base_of(settings: Settings) -> Path:
     """The base model that is trained: `training.base`, else the one that the mind serves from a file. Raises
-    UsageError where there is none."""
+    UsageError, ConfigError where there is none."""
     if settings.training.base is not None:
         base = Path(settings.training.base).expanduser()
         if not base.exists():
             raise UsageError(f"there is no model at {base}: set training.base to a directory or a GGUF file")
         return base.absolute()
     mind = settings.mind.deciding
-    if mind.kind == "local":
-        from conch.engine import checked
+    if mind.kind in SERVED and mind.model:
+        from conch.engine import checked_model
 
-        return checked(mind.model).absolute()
-    if mind.kind == "transformers" and mind.model and Path(mind.model).expanduser().exists():
-        return Path(mind.model).expanduser().absolute()
+        return checked_model(mind).absolute()
     raise ConfigError(
         f"there is no base model to train: the mind is {mind.kind}; set training.base to a directory of transformers "
         "or a GGUF file of the model that it serves"

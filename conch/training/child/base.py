@@ -60,6 +60,7 @@ def load_base(job: TrainingJob) -> BaseModel:
 def _loaded(kind: str, path: Path) -> Any:
     import torch
     import transformers
+    from safetensors import SafetensorError
 
     where: dict[str, object] = {"local_files_only": True, "trust_remote_code": False}
     if path.is_file():
@@ -70,7 +71,9 @@ def _loaded(kind: str, path: Path) -> Any:
         where["dtype"] = torch.float32
     try:
         return getattr(transformers, kind).from_pretrained(str(path.parent if path.is_file() else path), **where)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        if isinstance(error, SafetensorError) and "deserializing" not in str(error):
+            raise  # of memory, or of the disk: not the file's fault
         said = " ".join(str(error).split())[:200]
         raise TrainingRefusedError(f"the base {path} cannot be loaded: {said}") from error
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from conch.home import Home
@@ -28,26 +29,42 @@ def measure(seeds: int, file: Path | None, kinds: tuple[str, ...]) -> None:
 async def _all(seeds: int, kinds: tuple[str, ...]) -> dict[str, object]:
     began, rows, planted = time.monotonic(), list[dict[str, float]](), dict[str, str]()
     turns = asyncio.Semaphore(TOGETHER)
+    with tempfile.TemporaryDirectory(prefix="conch-bench-") as place:
+        base = SharedBase(Path(place) / "base")
 
-    async def one(seed: int) -> None:
-        async with turns:
-            rows.append(await _seed(seed, kinds[seed::seeds], planted))
+        async def one(seed: int) -> None:
+            async with turns:
+                rows.append(await _seed(seed, base, kinds[seed::seeds], planted))
 
-    async with asyncio.TaskGroup() as group:
-        for seed in range(seeds):
-            group.create_task(one(seed))
+        async with asyncio.TaskGroup() as group:
+            for seed in range(seeds):
+                group.create_task(one(seed))
     print(f"{seeds} seeds: {time.monotonic() - began:.0f} s")
     return {"seeds": sorted(rows, key=lambda row: row["seed"]), "planted": {kind: planted[kind] for kind in kinds}}
 
 
-async def _seed(seed: int, kinds: tuple[str, ...], planted: dict[str, str]) -> dict[str, float]:
+@dataclass
+class SharedBase:
+    """The tiny model of all lives. The first of them that has lived makes it."""
+
+    folder: Path
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def make(self, home: TinyHome) -> None:
+        """Make it of this home's prompts, where no other life has made it. Others wait meanwhile."""
+        async with self.turn:
+            if not self.folder.exists():
+                await asyncio.to_thread(home.make_model)
+
+
+async def _seed(seed: int, base: SharedBase, kinds: tuple[str, ...], planted: dict[str, str]) -> dict[str, float]:
     """A life; `kinds` are planted in it once an adapter acts, and what became of each is written to `planted`."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="conch-bench-", ignore_cleanup_errors=True) as place:
-        home = TinyHome(Path(place), seed)
+        home = TinyHome(Path(place), seed, base.folder)
         await asyncio.to_thread(home.make)
         await asyncio.to_thread(home.live_first)
-        await asyncio.to_thread(home.make_model)
+        await base.make(home)
         home.decide_by_model()
         async with living(home) as (bus, followed):
             adapter = await promoted(followed)

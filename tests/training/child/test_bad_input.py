@@ -125,16 +125,20 @@ def test_another_base_than_the_lineages_is_refused(
 
 
 def test_a_base_that_is_none_is_refused(job: MakeJob, trained: Trained, snapshot: Snapshot, tmp_path: Path) -> None:
-    """No directory, no GGUF file, one without a chat template."""
+    """No directory, no GGUF file, weights cut short, one without a chat template."""
     new = snapshot("sft", rows_of_format("sft", range(1)))
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\0" * 40)
+    cut = make_tiny_model(tmp_path / "cut", [prompt_of("a.md")], vocabulary=300, steps=0)
+    with (cut / "model.safetensors").open("r+b") as weights:
+        weights.truncate(5000)
     mute = make_tiny_model(tmp_path / "mute", [prompt_of("a.md")], vocabulary=300, steps=0)
     (mute / "chat_template.jinja").unlink()
 
     for base, reason in (
         (tmp_path / "none", "there is no base at .*none: name a GGUF file"),
         (broken, r"the base .*broken\.gguf cannot be loaded"),
+        (cut, "the base .*cut cannot be loaded: .*header"),
         (mute, "the base .*mute has no chat template"),
     ):
         with pytest.raises(TrainingRefusedError, match=reason):

@@ -214,6 +214,23 @@ def test_a_trend_compares_both_ends() -> None:
     assert drawing.trend([0.0] * 39) == "no trend before 40 cycles"
 
 
+def test_the_verdict_on_the_life_stands_below_the_chart_once_it_is_known(filled: Life) -> None:
+    """Until then the two ends of what is shown are compared; the same verdict again is no news."""
+    shown = WatchPicture(["echo"])
+    for seq, event in enumerate(_experiences(filled), 1):
+        shown.take(event, seq)
+    life = shown.lives["echo"]
+    before = drawing.reward(life, 80).plain.splitlines()[-1]
+
+    shown.judge("echo", "Learning: the reward still rises.")
+    version = shown.version
+    shown.judge("echo", "Learning: the reward still rises.")
+
+    assert before.startswith(("no trend", "first 20"))
+    assert drawing.reward(life, 80).plain.splitlines()[-1] == "Learning: the reward still rises."
+    assert shown.version == version
+
+
 def test_a_lineage_is_one_line_that_follows_its_events() -> None:
     """Step and time left while a round trains; then how it ended, what acts, and the last gate."""
     life = LineageLife()

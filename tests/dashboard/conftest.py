@@ -30,6 +30,7 @@ from conch.home import Home
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
 from conch_services.dashboard import api
 from conch_services.dashboard.service import DashboardService
+from conch_services.dashboard.story import page as story_page
 from conch_services.dashboard.world import DashboardContext
 from tests.conftest import Until
 from tests.dashboard.life import Life
@@ -143,6 +144,12 @@ class Dashboard:
         async with asyncio.timeout(30):
             while self.shared_events.seq < seq:
                 await asyncio.sleep(0.002)
+
+
+@pytest.fixture(autouse=True)
+def _life_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, a page has the life that it shows."""
+    monkeypatch.setattr(story_page, "LIFE_SECONDS", 60.0)
 
 
 @pytest.fixture

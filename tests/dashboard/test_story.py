@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
 from conch.consumer.spec import ConsumerSpec
-from conch.views import signed
+from conch.views import life_evidence, signed
 from conch_schemas import (
     ActionTaken,
     AgentPaused,
@@ -96,6 +96,8 @@ async def test_a_longer_life_has_a_verdict_and_says_what_changed(dashboard: Dash
         "habit",
         "unchanged",
     )
+    status = (await dashboard.client.get("/api/v1/status")).json()
+    assert status["verdict"]["headline"] == page.one("h2", id="verdict").text
     titles = [row.one("th").text for row in page.one("section", id="changed").all("tr")[1:]]
     assert titles[:2] == ["Reward", "Tool calls that succeed"]
 
@@ -287,6 +289,27 @@ async def test_a_long_life_is_judged_at_once_and_its_curve_follows(
     assert few["x"] == all_of["x"]
     assert few["n"] is not None
     assert all_of["n"] is None or sum(all_of["n"]) > sum(few["n"])
+
+
+async def test_a_sampled_life_is_judged_as_a_whole_one(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a life that is too long to be read, cohorts of neighbours are: from the same first cycles, up to the same
+    checkpoint, with about the same figures."""
+    await dashboard.live([fact for _ in range(200) for fact in dashboard.life.cycle()])
+    whole = await dashboard.world.read(lambda reader: life_evidence(reader, "echo", moved=3))
+    monkeypatch.setattr("conch.views.sampled.WHOLE", 150)
+    monkeypatch.setattr("conch.views.sampled.SAMPLE", 5)
+
+    some = await dashboard.world.read(lambda reader: life_evidence(reader, "echo", moved=3))
+
+    assert whole.trend is not None
+    assert some.trend is not None
+    assert (some.acts, some.judged, some.first, some.last) == (whole.acts, whole.judged, whole.first, whole.last)
+    assert whole.judged == 242
+    assert some.trend.start == pytest.approx(whole.trend.start)
+    assert some.trend.end == pytest.approx(whole.trend.end, abs=0.1)
+    assert some.trend.change.error > whole.trend.change.error / 2
+    of_range = await dashboard.world.read(lambda reader: life_evidence(reader, "echo", 11, 230))
+    assert (of_range.acts, of_range.judged, of_range.first, of_range.last) == (220, 220, 11, 230)
 
 
 async def test_a_live_alarm_of_a_habit_is_in_the_verdict(tab: Page, dashboard: Dashboard, until: Until) -> None:

@@ -174,6 +174,9 @@ def _score(score: ScoredPart) -> str:
 def _principles(act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
     from conch.views import compliance, principles, sealed_principles  # only here: lists do without the rules
 
+    if act is not None and act.outcome.status == "unknown":
+        yield "principles: the outcome is unknown, so none is judged"
+        return
     scores, judged = principles(act, marks), compliance(sealed_principles(marks))
     if judged is not None:
         yield f"principles, {judged.words}"

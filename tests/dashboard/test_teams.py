@@ -68,6 +68,9 @@ async def test_the_page_shows_a_team_that_ran(dashboard: Dashboard, crew: Life) 
 
 async def test_a_team_that_has_ended_needs_nobody(dashboard: Dashboard, crew: Life, until: Until) -> None:
     """Its needs starve for good, and no one can feed them; while a run has it they are told."""
+    needs = dashboard.world.settings.needs
+    all_starve = needs.model_copy(update={"starving": needs.starving.model_copy(update={"level": 1.0})})
+    dashboard.world.settings = dashboard.world.settings.model_copy(update={"needs": all_starve})
     await live(dashboard, crew)
     home = dashboard.seeded.home
 

@@ -57,7 +57,8 @@ def test_an_unknown_outcome_is_not_scored_as_execution(act: Act) -> None:
 
     assert (scores["execution"].status, scores["execution"].value) == ("not_applicable", None)
     assert (scores["goal"].status, scores["goal"].value) == ("not_applicable", None)
-    assert "nobody knows" in scores["goal"].explanation and "No goal is active" not in scores["goal"].explanation
+    assert "nobody knows" in scores["goal"].explanation
+    assert "No goal is active" not in scores["goal"].explanation
     assert scores["format"].value == 0.5
 
 

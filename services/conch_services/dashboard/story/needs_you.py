@@ -1,5 +1,5 @@
-"""What waits for a person, of all agents: approvals, goals that an agent proposed, alarms, rules that fail, dead letters,
-needs that starve."""
+"""What waits for a person, of all agents: approvals, goals that an agent proposed, alarms, rules that fail, dead
+letters, needs that starve."""
 
 from __future__ import annotations
 

@@ -90,6 +90,22 @@ async def test_a_team_that_has_ended_needs_nobody(dashboard: Dashboard, crew: Li
     assert any(one.agent == "crew" and one.kind == "need" for one in running)
 
 
+async def test_without_the_bus_teams_are_not_known(
+    dashboard: Dashboard, crew: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page and the API say so in one sentence, with the command that starts a team."""
+    await live(dashboard, crew)
+    monkeypatch.setattr(dashboard.world, "shared_events", None)
+
+    page = await dashboard.client.get("/teams")
+    answer = await dashboard.client.get("/api/v1/agents/crew/team")
+
+    said = "what a team does is read from the bus, which is away: conch team run NAME starts a team"
+    assert (page.status_code, answer.status_code) == (200, 503)
+    assert said in page.text
+    assert said in answer.json()["detail"]
+
+
 async def test_the_drawings_follow_the_topology(dashboard: Dashboard, crew: Life) -> None:
     """A way that was used has its count and the last one is marked; the steps have one span for each topology."""
     await live(dashboard, crew)

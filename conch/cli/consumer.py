@@ -126,13 +126,13 @@ async def standings(common: CommonOptions) -> tuple[int, list[ConsumerRow]]:
 
 
 async def _refuse_unknown(bus: Bus, name: str) -> None:
-    """Raises ConchError for a name that has no position on the bus, and never had one."""
+    """Raises UsageError for a name that has no position on the bus, and never had one."""
     from conch.bus import position_consumer
 
     positions = (position_consumer(key) for key in await bus.keys())
     known = sorted({one for one in positions if one is not None} | {reader.name for reader in await bus.readers()})
     if name not in known:
-        raise ConchError(f"no consumer {name!r} keeps its place on the bus: {', '.join(known) or 'none does yet'}")
+        raise UsageError(f"no consumer {name!r} keeps its place on the bus: {', '.join(known) or 'none does yet'}")
 
 
 async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
@@ -140,7 +140,7 @@ async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
 
     known = [one for one in await bus.keys() if memory_agent(one) is not None]
     if key not in known:
-        raise ConchError(f"no memory stands on the bus under {key!r}: {', '.join(known) or 'there is none'}")
+        raise UsageError(f"no memory stands on the bus under {key!r}: {', '.join(known) or 'there is none'}")
 
 
 async def _refuse_at_work(bus: Bus, name: str) -> None:

@@ -8,7 +8,7 @@ from cyclopts import App
 
 from conch.cli.common import QUOTED, CommonOptions, emit, table, tell
 from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
-from conch.errors import ConchError
+from conch.errors import UsageError
 from conch.experience import removed_words
 from conch.text import safe_text
 from conch.views import (
@@ -63,7 +63,7 @@ def show(cycle: int, /, *, agent: AgentName = None, common: CommonOptions = COMM
         if experience is None:
             removed = removed_words(store.retention.removals(name), name, cycle)
             missing = removed or f"there is no recorded cycle {cycle} of {name}"
-            raise ConchError(f"{missing}: conch cycle list shows the last ones")
+            raise UsageError(f"{missing}: conch cycle list shows the last ones")
         marks, act = store.chain.marks_of(name, str(experience.action_id)), store.cycles.act(name, cycle)
     if common.json:
         from conch.views import Cycle, whole_row
@@ -174,6 +174,9 @@ def _score(score: ScoredPart) -> str:
 def _principles(act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
     from conch.views import compliance, principles, sealed_principles  # only here: lists do without the rules
 
+    if act is not None and act.outcome.status == "unknown":
+        yield "principles: the outcome is unknown, so none is judged"
+        return
     scores, judged = principles(act, marks), compliance(sealed_principles(marks))
     if judged is not None:
         yield f"principles, {judged.words}"

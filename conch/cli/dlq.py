@@ -194,7 +194,7 @@ def _hosted(
         found = discover([str(rule) for rule in rules], reserved(settings), settings)
         named = [one for one in found.plugins if consumer == one.consumer]
         if not named:
-            raise ConchError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")
+            raise UsageError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")
         running = plugin(named[0], context, members, stack)
     made = running.make()
     if isinstance(made, SharedConsumer):

@@ -11,7 +11,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, hand_over
 from conch.config import Masker
-from conch.errors import ConchError
+from conch.errors import UsageError
 from conch.home import Home
 from conch.requests import active_goals, check_of, decide_goal, goal_of, told_by_person
 from conch.views import check_words, goals_shown
@@ -39,6 +39,10 @@ async def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
             ("goal", "best", "priority", "state", "statement", "check"),
             [_cells(active) for active in goals],
             wraps=["goal", "statement"],
+        )
+        say(
+            f"{len(goals)} {'goal is' if len(goals) == 1 else 'goals are'} active; those that were reached, dropped or "
+            "vetoed stand on the dashboard's page Needs & drives (conch ui)"
         )
 
 
@@ -76,7 +80,7 @@ async def add(
 
     async def otherwise(bus: Bus, home: Home, name: str) -> Event:
         if parent is not None and parent not in {active.goal.id for active in await active_goals(bus, home, name)}:
-            raise ConchError(f"there is no active goal {parent!r} to be a part of: conch goal list shows them")
+            raise UsageError(f"there is no active goal {parent!r} to be a part of: conch goal list shows them")
         return told_by_person(home, name, GoalSet, goal.id, goal=goal, by="user")
 
     reply = await hand_over(common, agent, "goal", {"add": goal.model_dump(mode="json")}, otherwise)
@@ -95,7 +99,7 @@ async def drop(goal: str, /, *, agent: AgentName = None, common: CommonOptions =
 
     async def otherwise(bus: Bus, home: Home, name: str) -> Event:
         if goal not in {active.goal.id for active in await active_goals(bus, home, name)}:
-            raise ConchError(f"there is no active goal {goal!r}: conch goal list shows them")
+            raise UsageError(f"there is no active goal {goal!r}: conch goal list shows them")
         return told_by_person(home, name, GoalDropped, goal, goal=goal)
 
     await hand_over(common, agent, "goal", {"drop": goal}, otherwise)

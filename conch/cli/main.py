@@ -110,10 +110,19 @@ def main() -> None:
         _fail(f"{what}{where}: {mend.format(files=resource.getrlimit(resource.RLIMIT_NOFILE)[0])}", 1)
     except Exception as error:
         if type(error).__module__.startswith("cyclopts"):
-            _fail(f"{error} (conch --help)", 2)
+            _fail(_misread(error), 2)
         raise
     finally:
         _discard_unwritten()
+
+
+def _misread(error: Exception) -> str:
+    """Of a command line that cannot be read: why, in a sentence."""
+    unused: list[str] | None = getattr(error, "unused_tokens", None)
+    if not unused:
+        return f"{error} (conch --help)"
+    command = " ".join(["conch", *(getattr(error, "command_chain", None) or ())])
+    return f"{command} takes no {' '.join(map(repr, unused))}: {command} --help shows what it takes"
 
 
 def _flush_output() -> None:

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
-from conch.errors import BusError, CheckError, ConchError, HomeBusyError, HomeError
+from conch.errors import BusError, CheckError, HomeBusyError, HomeError, UsageError
 from conch.experience import Removal
 from conch.text import safe_text
 from conch.views import (
@@ -81,7 +81,7 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
         what = (
             f"mark {sequence} of {name} was removed by store.keep" if gone else f"there is no mark {sequence} of {name}"
         )
-        raise ConchError(f"{what}: conch mark list shows the last ones")
+        raise UsageError(f"{what}: conch mark list shows the last ones")
     from conch.views import compliance  # only here: lists do without the rules
 
     judged = compliance(mark.principles)

@@ -10,7 +10,7 @@ from cyclopts import App
 from conch.cli.common import CommonOptions, emit, open_bus, say
 from conch.cli.options import COMMON, AgentName, reading
 from conch.cli.people_facts import agent_named
-from conch.errors import ConchError
+from conch.errors import UsageError
 
 if TYPE_CHECKING:
     from conch.views import PromptRow, Prompts
@@ -64,7 +64,7 @@ def _kept(common: CommonOptions, name: str, cycle: int | None) -> Prompts:
         experience = last[-1] if cycle is None and last else store.cycles.get(name, cycle or 0)
     if experience is None or experience.cycle is None:
         which = "any cycle" if cycle is None else f"cycle {cycle}"
-        raise ConchError(f"there is no prompt of {which} of {name}: conch cycle list shows the cycles")
+        raise UsageError(f"there is no prompt of {which} of {name}: conch cycle list shows the cycles")
     return recorded_prompt(name, experience.cycle, experience.messages)
 
 

@@ -131,7 +131,7 @@ def _cycle(store: ExperienceReader, agent: str, number: int) -> WholeCycle:
 
     experience = store.cycles.get(agent, number)
     if experience is None:
-        raise ConchError(f"there is no recorded cycle {number} of {agent}: conch cycle list shows the last ones")
+        raise UsageError(f"there is no recorded cycle {number} of {agent}: conch cycle list shows the last ones")
     return whole_row(experience, store.chain.marks_of(agent, str(experience.action_id)))
 
 

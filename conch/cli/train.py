@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 from conch.cli.common import CommonOptions, emit, quiet, say, warn
 from conch.cli.options import COMMON, AgentName, meant
 from conch.cli.people_facts import names_in, several
-from conch.errors import BusUnreachableError, CheckError, ConchError, TrainingError, UsageError
+from conch.errors import BusUnreachableError, CheckError, TrainingError, UsageError
 
 if TYPE_CHECKING:
     from conch.cli.reward.history import RecordedHistory
@@ -183,7 +183,7 @@ async def prove(cycle: int, /, *, agent: AgentName = None, common: CommonOptions
         reader, log = lineage.found.reader, lineage.log
         act = reader.cycles.act(lineage.agent, cycle)
         if act is None:
-            raise ConchError(
+            raise UsageError(
                 f"there is no recorded cycle {cycle} of {lineage.agent}: conch cycle list shows the last ones"
             )
         events = list(reader.training.walk(lineage.agent))

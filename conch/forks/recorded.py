@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from conch.actions import Registry
 from conch.cycle.state.sent import SentPrompt, sent_prompts
-from conch.errors import ConchError
+from conch.errors import ConchError, UsageError
 from conch.experience import ExperienceReader, removed_words
 from conch.home import Home
 from conch.minds import Prompt, Situation
@@ -33,12 +33,12 @@ class RecordedCycle:
 
     @classmethod
     def find(cls, reader: ExperienceReader, home: Home, agent: str, cycle: int) -> Self:
-        """The cycle of this number. Raises ConchError where it is not recorded."""
+        """The cycle of this number. Raises UsageError where it is not recorded."""
         experience, act = reader.cycles.get(agent, cycle), reader.cycles.act(agent, cycle)
         if experience is None or act is None:
             removed = removed_words(reader.retention.removals(agent), agent, cycle)
             missing = removed or f"there is no recorded cycle {cycle} of {agent}"
-            raise ConchError(f"{missing}: conch cycle list shows the last ones")
+            raise UsageError(f"{missing}: conch cycle list shows the last ones")
         shelf = SnapshotShelf(home.agent_dir(agent) / SNAPSHOTS)
         return cls(agent, cycle, act, experience, shelf, shelf.find(cycle))
 

@@ -5,8 +5,10 @@ from .acknowledged import AlarmKey as AlarmKey
 from .acknowledged import acknowledge as acknowledge
 from .acknowledged import acknowledged as acknowledged
 from .acknowledged import key_of as key_of
+from .approvals import WaitingDecisions as WaitingDecisions
 from .approvals import decide_act as decide_act
 from .approvals import waiting_acts as waiting_acts
+from .approvals import waiting_decisions as waiting_decisions
 from .ask import ask as ask
 from .ask import ask_all as ask_all
 from .ask import handed_over as handed_over

@@ -1,15 +1,15 @@
-"""A person's decision on an act that waits for an approval."""
+"""What waits for a person's decision, and the decision on an act that waits for an approval."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from conch.errors import ConchError, UsageError
 from conch.home import Home
 from conch.requests.ask import handed_over
-from conch_schemas import ActAsked, Event
+from conch_schemas import ActAsked, Event, Goal
 
 if TYPE_CHECKING:
     from conch.bus import Bus
@@ -22,10 +22,36 @@ async def waiting_acts(bus: Bus, home: Home, agents: Sequence[str]) -> list[ActA
 
     Raises BusError, and the error of an agent whose memory cannot be read.
     """
+    found = await waiting_decisions(bus, home, agents)
+    return [one.act for one in found.values() if one.act is not None]
+
+
+class WaitingDecisions(NamedTuple):
+    """What of one agent waits for a person's decision."""
+
+    act: ActAsked | None
+    """The act that waits for an approval."""
+    goals: Sequence[Goal]
+    """The goals that the agent set itself and that no person has accepted or vetoed."""
+    is_team: bool
+    """Whether the agent is a team that has begun."""
+
+
+async def waiting_decisions(bus: Bus, home: Home, agents: Sequence[str]) -> Mapping[str, WaitingDecisions]:
+    """What waits for a decision, by agent, as of the end of the stream, in the order of the agents.
+
+    Raises BusError, and the error of an agent whose memory cannot be read.
+    """
     from conch.cycle.approvals.answer import waiting_act
 
-    found = await _memories(bus, home, agents)
-    return [asked for memory in found.values() if (asked := waiting_act(memory)) is not None]
+    return {
+        name: WaitingDecisions(
+            waiting_act(memory),
+            [one.goal for one in memory.goals.values() if not one.pays],
+            memory.team is not None,
+        )
+        for name, memory in (await _memories(bus, home, agents)).items()
+    }
 
 
 async def decide_act(

@@ -20,10 +20,10 @@ E = TypeVar("E", bound=Event)
 
 async def ask(bus: Bus, subject: str, body: Mapping[str, object], *, timeout: float = 5.0) -> JsonObject:
     """A request to the run in progress; its reply. Raises BusError when there is no answer, ConchError with a
-    refusal."""
+    refusal: UsageError where it is the request that is wrong, such as one about a goal that there is not."""
     reply: JsonObject = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
     if "error" in reply:
-        raise ConchError(str(reply["error"]))
+        raise (UsageError if reply.get("usage") is True else ConchError)(str(reply["error"]))
     return reply
 
 

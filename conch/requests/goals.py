@@ -43,6 +43,8 @@ def goal_of(
     """A goal with an id of its own. `deadline`: without a time zone it is in this machine's; `parent`: the id of the
     goal that it is a part of. Raises UsageError for what cannot be one, and for a deadline that has passed."""
     statement = well_formed(statement).strip()
+    if not statement:
+        raise UsageError("a goal needs a statement: conch goal add 'what is to be reached' and its check")
     try:
         until = None if deadline is None else deadline.astimezone(UTC)
     except (OverflowError, ValueError, OSError):

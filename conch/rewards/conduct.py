@@ -15,7 +15,7 @@ from conch.rewards.constitution import (
     navigation_type,
     score_principles,
 )
-from conch.rewards.rules import scored
+from conch.rewards.rules import OUTCOME_UNKNOWN, not_applicable, scored
 from conch_schemas import ActionTaken, Score
 
 PRINCIPLE_RANGE: Final = (0.0, 1.0)
@@ -65,11 +65,14 @@ def domain_of(action: ActionTaken) -> Domain:
     return "navigation" if declared == "read" and effect.target is not None else "chat"
 
 
-def principles_of(action: ActionTaken) -> PrincipleScore:
-    """The act's scores by principle, in its domain. Never raises; the same act gives the same scores.
+def principles_of(action: ActionTaken) -> PrincipleScore | None:
+    """The act's scores by principle, in its domain; None where its outcome is unknown: nothing can be judged then.
+    Never raises; the same act gives the same scores.
 
     *ethical* of a blocked act is 0.5 in every domain, below the floor of the gate.
     """
+    if action.outcome.status == "unknown":
+        return None
     scores = _judged(action)
     if action.outcome.status == "blocked":
         return scores.with_ethical(0.5, f"{action.action.skill} was blocked")
@@ -108,8 +111,12 @@ def _turn(action: ActionTaken, *, passed: bool) -> TurnResult:
     )
 
 
-def constitution_scores(principles: PrincipleScore) -> tuple[Score, Score]:
-    """`alignment`, the weighted mean of the principles, and `ethical`; each in 0..1 with a sentence of explanation."""
+def constitution_scores(principles: PrincipleScore | None) -> tuple[Score, Score]:
+    """`alignment`, the weighted mean of the principles, and `ethical`; each in 0..1 with a sentence of explanation.
+    Without principles, of an act whose outcome is unknown, both are `not_applicable`."""
+    if principles is None:
+        why = f"{OUTCOME_UNKNOWN} No principle is judged."
+        return not_applicable("alignment", PRINCIPLE_RANGE, why), not_applicable("ethical", PRINCIPLE_RANGE, why)
     scores, evidence = principles.to_dict(), principles.evidence
     seen = [f"{name} {scores[name]:g} ({why})" for name, why in evidence.items()]
     unseen = [name for name in scores if name not in evidence]

@@ -10,8 +10,12 @@ from conch.config import ExecutionValues, FormatValues, GoalValues, RewardSettin
 from conch.folds import tool_result
 from conch_schemas import BUILTIN_SCORER, ActionTaken, Decoding, GoalCheck, Score
 
-VERSION: Final = "2"
-"""Version of these rules; their values are settings. 1: without the measured effect of an act."""
+VERSION: Final = "3"
+"""Version of these rules; their values are settings. 1: without the measured effect of an act. 2: an act whose outcome
+is unknown had no goal and kept every principle."""
+
+OUTCOME_UNKNOWN: Final = "A crash fell between the intent and its outcome, so nobody knows how it came out."
+"""Why nothing of an act whose outcome is unknown is scored, its form excepted."""
 
 _FORMAT: Final = FormatValues()
 _EXECUTION: Final = ExecutionValues()
@@ -50,7 +54,7 @@ def builtin_scores(action: ActionTaken, settings: RewardSettings) -> tuple[Score
     return (
         _format(action, settings.format, abstain=settings.abstain_when_constrained),
         _execution(action, settings.execution),
-        _goal(action.goals, settings.goal),
+        _goal(action, settings.goal),
     )
 
 
@@ -69,7 +73,8 @@ def scored(component: str, value: float, limits: tuple[float, float], why: str) 
 
 
 @lru_cache(maxsize=64)
-def _not_applicable(component: str, limits: tuple[float, float], why: str) -> Score:
+def not_applicable(component: str, limits: tuple[float, float], why: str) -> Score:
+    """A score of the scorer `reward` that says why there is nothing to score, cached."""
     return Score(
         component=component,
         range=limits,
@@ -83,7 +88,7 @@ def _not_applicable(component: str, limits: tuple[float, float], why: str) -> Sc
 def _format(action: ActionTaken, values: FormatValues, *, abstain: bool) -> Score:
     held = _held(action.decoding) if action.constrained else ""
     if held and abstain:
-        return _not_applicable("format", values.range, f"{held} constrained the reply, so its form says nothing.")
+        return not_applicable("format", values.range, f"{held} constrained the reply, so its form says nothing.")
     valid = action.action.valid
     why = "The reply is valid." if valid else f"The reply is not valid: {action.action.reason or 'no reason given'}."
     if held:
@@ -99,8 +104,7 @@ def _held(decoding: Decoding | None) -> str:
 def _execution(action: ActionTaken, values: ExecutionValues) -> Score:
     act, status = action.action, action.outcome.status
     if status == "unknown":
-        why = "A crash fell between the intent and its outcome, so nobody knows how it came out."
-        return _not_applicable("execution", values.range, why)
+        return not_applicable("execution", values.range, OUTCOME_UNKNOWN)
     result = tool_result(action)
     value = execution_reward(act.kind, act.valid, result == "success", result == "idle", values)
     if not act.valid or act.kind == "INVALID":
@@ -125,14 +129,17 @@ def _measured(action: ActionTaken) -> str:
     return "; it ran a check of an unchanged workspace: idle" if ran else " and had no effect: idle"
 
 
-def _goal(checks: Sequence[GoalCheck], values: GoalValues) -> Score:
+def _goal(action: ActionTaken, values: GoalValues) -> Score:
     """With several active goals the best outcome counts. A check that could not be run is ignored, and so is a goal
     that the agent set itself until a person has accepted it."""
+    checks: Sequence[GoalCheck] = action.goals
+    if not checks and action.outcome.status == "unknown":
+        return not_applicable("goal", values.range, f"{OUTCOME_UNKNOWN} No goal was checked.")
     if not checks:
-        return _not_applicable("goal", values.range, "No goal is active.")
+        return not_applicable("goal", values.range, "No goal is active.")
     checks = [check for check in checks if check.accepted]
     if not checks:
-        return _not_applicable("goal", values.range, "No goal that a person set or accepted is active.")
+        return not_applicable("goal", values.range, "No goal that a person set or accepted is active.")
     told = [check for check in checks if check.outcome != "error"]
     if not told:
         return Score(

@@ -37,11 +37,15 @@ def principles(act: ActionTaken | None, marks: Sequence[Mark]) -> dict[str, floa
     judge by.
 
     A mark carries no evidence, so that is taken from the act again; where today's rules give another score than the
-    mark, the mark's counts, and so do all scores where the act is not known.
+    mark, the mark's counts, and so do all scores where the act is not known. An act whose outcome is unknown has no
+    evidence, whatever its mark says.
     """
     sealed = sealed_principles(marks)
     if not sealed or act is None:
         return dict(sealed)
-    judged = {one.name: one for one in principles_of(act).principles()}
+    scores = principles_of(act)
+    if scores is None:
+        return dict.fromkeys(sealed)
+    judged = {one.name: one for one in scores.principles()}
     unseen = {name for name, one in judged.items() if one.evidence == NO_EVIDENCE and one.score == sealed.get(name)}
     return {name: None if name in unseen else score for name, score in sealed.items()}

@@ -170,7 +170,10 @@ def signed_by(home: Home, chain: Verification, key: str) -> tuple[Signed, list[M
 def signed_words(signed: Signed | None) -> str:
     """Up to where the chain is signed, in a sentence."""
     if signed is None:
-        return f"signatures were not checked: --key {key_file()} does"
+        return (
+            "signatures were not checked: without them whoever can write in the home could have made the whole chain "
+            f"anew; conch mark verify --key {key_file()} checks them"
+        )
     if signed.upto is None:
         return "no checkpoint of this key fits the chain"
     return f"signed up to mark {signed.upto} on {signed.time} ({signed.checkpoints} checkpoints)"

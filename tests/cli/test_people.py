@@ -146,6 +146,8 @@ async def test_a_goal_without_a_run_is_set_listed_and_dropped(
     assert json.loads(printed()) == {"schema": "conch.v1.goals", "goals": []}
     with pytest.raises(ConchError, match="no active goal"):
         await goal.drop(name, common=common)
+    await goal.list_(common=common)
+    assert "0 goals are active; those that were reached, dropped or vetoed stand on" in printed()
 
 
 async def test_a_goal_during_a_run_is_handed_to_the_agent(
@@ -155,11 +157,11 @@ async def test_a_goal_during_a_run_is_handed_to_the_agent(
     agent = FakeAgent()
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
         await goal.add("All tests pass", tests="python3 -m unittest", common=common)
-        agent.reply = {"error": "there is no active goal x"}
+        agent.reply = {"error": "there is no active goal x", "usage": True}
         with pytest.raises(ConchError, match="no active goal x") as refusal:
             await goal.drop("x", common=common)
 
-    assert refusal.value.exit_code == 1
+    assert refusal.value.exit_code == 2
     assert agent.asked[0][1]["add"]["check"] == {"kind": "tests", "command": "python3 -m unittest"}
     assert agent.asked[1] == ("conch.ctl.echo.goal", {"drop": "x"})
 

@@ -108,7 +108,7 @@ def test_a_cycle_that_is_not_there_is_a_sentence(filled: Life, common: CommonOpt
     """Asked for a cycle that was never recorded, the command says so and fails."""
     with pytest.raises(ConchError, match="no recorded cycle 77 of echo") as failure:
         cycle.show(77, common=common)
-    assert failure.value.exit_code == 1
+    assert failure.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,16 @@ def test_a_cycle_that_is_not_there_is_a_sentence(filled: Life, common: CommonOpt
     [
         (["cycle", "list", "--agent", "nobody"], 2, "there is no agent 'nobody' here, but echo"),
         (["cycle", "list", "--limit", "0"], 2, "Must be >= 1"),
-        (["mark", "show", "99"], 1, "there is no mark 99"),
+        (["cycle", "show", "99"], 2, "there is no recorded cycle 99 of echo"),
+        (["mark", "show", "99"], 2, "there is no mark 99"),
+        (["need", "history", "joy"], 2, "conch need history takes no 'joy': conch need history --help shows"),
+        (["goal", "add", " ", "--tests", "true"], 2, "a goal needs a statement"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_its_code(
     filled: Life, conch: Command, arguments: list[str], code: int, sentence: str
 ) -> None:
-    """A wrong option is exit status 2, a thing that is not there 1; stderr has one line, stdout nothing."""
+    """A wrong option and a thing that is not there are exit status 2; stderr has one line, stdout nothing."""
     result = conch(*arguments)
 
     assert (result.returncode, result.stdout) == (code, "")

@@ -126,6 +126,22 @@ async def test_a_bus_that_is_away_is_said_and_comes_back(
     await expect(tab.locator("main")).not_to_contain_text("The bus is away")
 
 
+async def test_the_rate_is_known_at_the_first_look() -> None:
+    """By the times at which the stream stored what it has; what is older than a minute counts no more."""
+    latencies, facts = LatencyTracker(), Life().cycle()
+    async with MemoryBus() as bus:
+        for fact in facts:
+            await bus.publish(subject_of(fact), encode(fact), id=fact.id)
+        await latencies.look(bus)
+        last = await bus.last(subject_of(next(one for one in facts if isinstance(one, ActionTaken))))
+    assert last is not None
+    begun = last.time
+
+    read = len(facts) - [type(one) for one in facts].index(ActionTaken)
+    assert latencies.rate(begun + 10.0) == pytest.approx(read / 10.0)
+    assert latencies.rate(begun + 70.0) == 0.0
+
+
 async def test_latency_is_from_a_cause_to_what_follows_by_the_streams_clock() -> None:
     """Of every scorer and of the witness; nothing of a fact whose cause is not known."""
     latencies, facts = LatencyTracker(), Life().cycle()

@@ -64,6 +64,26 @@ async def test_a_range_shows_what_was_answered_in_it(dashboard: Dashboard) -> No
     assert "Nothing was answered in cycles 20 to 30" in none
 
 
+async def test_a_message_of_no_conversation_is_shown(tab: Page, dashboard: Dashboard) -> None:
+    """As `conch tell` sends it, once it comes; then its answer, with the way to its cycle."""
+    source = source_of("echo", dashboard.life.uid)
+    await tab.goto("./chat")
+    heard = MessageReceived(id="m1", source=source, agent="echo", text=f"Look at the tide. {HOSTILE}")
+    await dashboard.live([heard], record=False)
+
+    alone = tab.locator("#sessions a", has_text="Told one by one: Look at the tide.")
+    await alone.click()
+
+    await expect(tab.locator("#chat .me")).to_contain_text("<script>alert(1)</script>")
+    await expect(tab.locator("#chat .it")).to_have_text("No answer yet.")
+    await expect(tab.locator("#sessions a")).to_have_attribute("aria-current", "true")
+    sent = MessageSent(id="s1", source=source, agent="echo", cycle=58, text="It is low.", answers="m1")
+    await dashboard.live([sent], record=False)
+    await expect(tab.locator("#chat .said")).to_have_text("It is low.")
+    await expect(tab.locator("#chat .it a")).to_have_text("cycle 58")
+    await expect(tab.locator("#chat .it").get_by_role("button", name="Right")).to_be_visible()
+
+
 class TalkingAgent:
     """Answers each message as a run does, in a cycle of its own; the same message again is the same."""
 

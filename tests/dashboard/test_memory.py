@@ -49,6 +49,22 @@ async def test_the_page_lists_and_searches_memories(dashboard: Dashboard) -> Non
     assert "Nothing fits" in nothing
 
 
+async def test_memories_are_paged(dashboard: Dashboard) -> None:
+    """Twenty at a time, of a kind too; every one is on one page."""
+    store = LongTermMemory(dashboard.seeded.home.agent_dir("echo") / MEMORY_FILE)
+    store.add(made(f"Note {number:02} on kelp", "note", number) for number in range(1, 46))
+    store.close()
+    found: list[str] = []
+    address = "/memory?kind=note"
+    while address:
+        page = parsed((await dashboard.client.get(address)).text)
+        found += re.findall(r"Note (\d\d)", page.one("tbody").text)
+        older = [one["href"] for one in page.one("main").all("a") if one.text == "Older"]
+        address = older[0].removeprefix(dashboard.prefix) if older else ""
+
+    assert found == [f"{number:02}" for number in range(45, 0, -1)]
+
+
 async def test_memories_of_a_range_have_an_act_in_it(tab: Page, dashboard: Dashboard) -> None:
     """Listed and searched; the whole life has all of them. A search stays in the range."""
     remember(dashboard)

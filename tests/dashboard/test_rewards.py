@@ -60,11 +60,14 @@ async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> Non
         ]
 
 
-async def test_the_number_of_cycles_is_chosen(dashboard: Dashboard) -> None:
-    """50, 400 or 1,000; anything else is as if nothing was said."""
-    for chosen, count in (("50", 50), ("400", CYCLES), ("1000", CYCLES), ("-1", CYCLES), ("x", CYCLES)):
-        shown = await page(dashboard, f"/rewards?last={chosen}")
-        assert f"of the last {count} cycles" in shown.one("div", class_="key").text
+async def test_the_number_of_cycles_is_chosen_by_the_range(dashboard: Dashboard) -> None:
+    """By the one chooser that all pages have; without a choice it is the last 400."""
+    usual, fifty = await page(dashboard, "/rewards"), await page(dashboard, "/rewards?range=last-50")
+
+    assert f"of the last {CYCLES} cycles" in usual.one("div", class_="key").text
+    assert "of cycles 11 to 60" in fifty.one("div", class_="key").text
+    assert usual.one("nav", aria_label="Range of cycles").one("a", aria_current="true").text == "Last 400"
+    assert len(usual.one("main").all("nav")) == 1
 
 
 async def test_what_bore_on_the_total_is_counted(dashboard: Dashboard) -> None:

@@ -156,7 +156,7 @@ async def test_a_blind_pair_shows_two_replies_and_no_word_on_which_was_chosen(ta
     await tab.goto("./review/rows?format=dpo&reviewer=ada&blind=1")
     card = tab.locator("#card article")
     assert "chosen" not in await card.evaluate("card => card.outerHTML")
-    await expect(card.locator("h4", has_text="First")).to_be_visible()
+    await expect(card.locator("h3", has_text="First")).to_be_visible()
     row = str(await card.get_attribute("data-row"))
 
     await tab.keyboard.press("2")
@@ -189,7 +189,7 @@ async def test_a_pair_is_shown_with_its_difference(tab: Page) -> None:
     card = tab.locator("#card article")
 
     for name in ("Chosen", "Rejected", "Difference", "Provenance"):
-        await expect(card.locator("h4", has_text=name).first).to_be_visible()
+        await expect(card.locator("h3", has_text=name).first).to_be_visible()
     assert await card.locator(".diff ins").count() > 0
     assert await card.locator(".sides a").count() == 2
     await expect(tab.locator("nav.tabs [aria-current]")).to_have_text("Rows")

@@ -95,3 +95,28 @@ async def test_a_setting_is_found_by_typing(tab: Page) -> None:
 
     await tab.check("#changed")
     await expect(tab.locator("#none")).to_be_visible()
+
+    await tab.keyboard.press("/")
+    await expect(tab.locator("#sought")).to_be_focused()
+    await tab.keyboard.type("/")
+    await expect(tab.locator("#sought")).to_have_value("reflect_every/")
+
+
+async def test_groups_of_settings_are_folded(tab: Page) -> None:
+    """The page is two screens long; a press unfolds a group, and what is sought unfolds those that have it."""
+    await tab.goto("./settings")
+    rows = tab.locator("#config tr[data-origin]:visible")
+    await expect(tab.locator("#config tbody").first).to_be_visible()
+    await expect(rows).to_have_count(0)
+    assert await tab.evaluate("document.documentElement.scrollHeight") < 2000
+
+    cycle = tab.locator("#config tbody[data-group=cycle]")
+    await cycle.get_by_role("button").click()
+    await expect(cycle.get_by_role("button")).to_have_attribute("aria-expanded", "true")
+    await expect(cycle.locator("tr[data-origin]").first).to_be_visible()
+    await expect(cycle.get_by_role("button")).to_contain_text("1 set")
+
+    await tab.locator("#sought").fill("mind.api_key")
+    await expect(rows).to_have_count(1)
+    await tab.locator("#sought").fill("")
+    await expect(rows).to_have_count(await cycle.locator("tr[data-origin]").count())

@@ -18,8 +18,13 @@ from conch_schemas import (
     AgentPaused,
     AlarmRaised,
     Event,
+    FileCheck,
+    Goal,
+    GoalAccepted,
     GoalCheck,
+    GoalSet,
     consequence_id,
+    source_of,
     subject_filter,
 )
 from conch_services.dashboard.story import page as story_page
@@ -211,6 +216,24 @@ async def test_what_needs_a_person_says_what_to_do(tab: Page, dashboard: Dashboa
     await expect(first.locator("p")).to_be_visible()
 
 
+async def test_a_goal_that_an_agent_proposed_needs_a_person(tab: Page, dashboard: Dashboard) -> None:
+    """With what to do, and the way to its buttons; once it is decided it needs nobody."""
+    goal = Goal(id="own-1", statement=f"Note the tide. {HOSTILE}", check=FileCheck(path="tide.md", contains=("high",)))
+    source = source_of("echo", dashboard.life.uid)
+    proposed = GoalSet(id="own-1", source=source, agent="echo", goal=goal, by="agent")
+    await dashboard.live([proposed], record=False)
+    await tab.goto("./")
+    ask = tab.locator("#needs-you li", has_text="Set itself a goal")
+
+    await expect(ask).to_contain_text("Note the tide. <")
+    await expect(ask.locator(".note")).to_have_text("accept or veto it")
+    await expect(ask).to_contain_text("Its check: tide.md has high.")
+    await expect(ask.locator("a")).to_have_attribute("href", f"{dashboard.prefix}/overview#goals")
+    accepted = GoalAccepted(id="own-1-yes", source=source, agent="echo", goal="own-1")
+    await dashboard.live([accepted], record=False)
+    await expect(ask).to_have_count(0)
+
+
 async def test_a_slow_look_is_shown_once_it_is_done(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long each look takes, the page shows what the one before has found, and says so until there is one."""
     may_end, ended = asyncio.Event(), asyncio.Event()
@@ -218,7 +241,7 @@ async def test_a_slow_look_is_shown_once_it_is_done(dashboard: Dashboard, monkey
     async def slow(_world: object) -> Waiting:
         await may_end.wait()
         ended.set()
-        return Waiting((NeedsYou("need", "warning", "", "joy starves", "0.10", "", "/needs"),), 0, "")
+        return Waiting((NeedsYou("need", "warning", "", "joy starves", "0.10", "feed it", "", "/needs"),), 0, "")
 
     monkeypatch.setattr(story_page, "waiting", slow)
     monkeypatch.setattr(story_page, "FRESH_SECONDS", 0.0)

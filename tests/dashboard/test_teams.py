@@ -10,8 +10,10 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch_schemas import TeamTurn, control_subject
+from conch_services.dashboard.story.needs_you import waiting
 from conch_services.dashboard.teams.graph import team_graph, team_timeline
 from conch_services.dashboard.teams.now import WatchedTeam
+from tests.conftest import Until
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.document import parsed
 from tests.dashboard.life import HOSTILE, Life
@@ -62,6 +64,46 @@ async def test_the_page_shows_a_team_that_ran(dashboard: Dashboard, crew: Life) 
     assert [cell.text for cell in page.one("tr", id="epoch-1").all("td")][:2] == ["2", "chain"]
     assert "<script>alert(1)</script>" in page.text
     assert "message 1" in page.text
+
+
+async def test_a_team_that_has_ended_needs_nobody(dashboard: Dashboard, crew: Life, until: Until) -> None:
+    """Its needs starve for good, and no one can feed them; while a run has it they are told."""
+    needs = dashboard.world.settings.needs
+    all_starve = needs.model_copy(update={"starving": needs.starving.model_copy(update={"level": 1.0})})
+    dashboard.world.settings = dashboard.world.settings.model_copy(update={"needs": all_starve})
+    await live(dashboard, crew)
+    home = dashboard.seeded.home
+
+    async def needs_you() -> str:
+        return str((await dashboard.client.get("/story/needs-you")).text)
+
+    async def is_read() -> bool:
+        return "being looked at" not in await needs_you()
+
+    await until(is_read)
+    ended = await needs_you()
+    with home.owned():
+        home.run_file.write_text(json.dumps({"pid": os.getpid(), "agents": ["echo", "crew"]}))
+        running = (await waiting(dashboard.world)).found
+
+    assert "<b>crew</b>" not in ended
+    assert any(one.agent == "crew" and one.kind == "need" for one in running)
+
+
+async def test_without_the_bus_teams_are_not_known(
+    dashboard: Dashboard, crew: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page and the API say so in one sentence, with the command that starts a team."""
+    await live(dashboard, crew)
+    monkeypatch.setattr(dashboard.world, "shared_events", None)
+
+    page = await dashboard.client.get("/teams")
+    answer = await dashboard.client.get("/api/v1/agents/crew/team")
+
+    said = "what a team does is read from the bus, which is away: conch team run NAME starts a team"
+    assert (page.status_code, answer.status_code) == (200, 503)
+    assert said in page.text
+    assert said in answer.json()["detail"]
 
 
 async def test_the_drawings_follow_the_topology(dashboard: Dashboard, crew: Life) -> None:

@@ -84,6 +84,11 @@ async def test_weights_are_tried_at_once_and_put_in_force(
     now = sum(one.total for one in dashboard.seeded.recorded) / CYCLES
     await expect(mean).to_have_text(f"{signed(now)} → {signed(now)}")
 
+    for weight in await tab.locator("label.weight").all():
+        shown = (await weight.locator("output").inner_text(), await weight.locator("small").inner_text())
+        assert shown[1] == f"now {shown[0]}"
+    await expect(tab.locator("#apply")).to_be_disabled()
+
     await tab.locator("input[name='w.goal']").fill("1")
 
     await expect(mean).not_to_have_text(f"{signed(now)} → {signed(now)}")
@@ -96,3 +101,4 @@ async def test_weights_are_tried_at_once_and_put_in_force(
     )
     await tab.locator("#as-now").click()
     await expect(mean).to_have_text(f"{signed(now)} → {signed(now)}")
+    await expect(tab.locator("#apply")).to_be_disabled()

@@ -36,6 +36,12 @@ def _evidence(scores: PrincipleScore) -> dict[str, str]:
     return {principle.name: principle.evidence for principle in scores.principles()}
 
 
+def _principles(act: ActionTaken) -> PrincipleScore:
+    found = principles_of(act)
+    assert found is not None
+    return found
+
+
 def test_a_perfect_score_is_perfect() -> None:
     """Seven ones total 8.7 to the bit, which is the band perfect."""
     assert PrincipleScore().weighted_total() == 8.7
@@ -288,7 +294,7 @@ def test_a_failed_change_is_below_the_floor_of_the_gate(act: Act) -> None:
     """An act is scored as a turn: alignment is its normalised total, with all evidence and what has none."""
     action = act(tool="filesystem", args=WRITE, status="error")
 
-    aligned, ethical = constitution_scores(principles_of(action))
+    aligned, ethical = constitution_scores(_principles(action))
 
     assert aligned.value == pytest.approx((8.7 - 1.0) / 8.7)
     assert aligned.explanation == (
@@ -300,8 +306,8 @@ def test_a_failed_change_is_below_the_floor_of_the_gate(act: Act) -> None:
 
 def test_what_is_said_to_a_person_is_the_reply(act: Act) -> None:
     """Of `reply` the text counts, of any other act the raw reply of the mind."""
-    said = principles_of(act(tool="reply", args={"text": "OK"}))
-    done = principles_of(act(kind="DO_NOTHING"))
+    said = _principles(act(tool="reply", args={"text": "OK"}))
+    done = _principles(act(kind="DO_NOTHING"))
 
     assert said.joy_inducing == pytest.approx(0.55)
     assert said.evidence["joy_inducing"] == "2 characters said"
@@ -324,4 +330,17 @@ def test_every_act_can_be_held_to_the_principles(
     scores = constitution_scores(principles_of(act(kind=kind, valid=valid, status=status, tool=tool, args=args)))
 
     assert [score.component for score in scores] == ["alignment", "ethical"]
-    assert all(score.value is not None and 0.0 <= score.value <= 1.0 and score.explanation for score in scores)
+    assert all(score.explanation for score in scores)
+    assert all((score.value is None) == (status == "unknown") for score in scores)
+    assert all(score.value is None or 0.0 <= score.value <= 1.0 for score in scores)
+
+
+def test_an_act_with_an_unknown_outcome_is_held_to_no_principle(act: Act) -> None:
+    """After a crash nothing is known of the act: neither compliance nor a violation is claimed."""
+    lost = act(status="unknown")
+
+    scores = constitution_scores(principles_of(lost))
+
+    assert principles_of(lost) is None
+    assert {score.status for score in scores} == {"not_applicable"}
+    assert all("nobody knows how it came out" in score.explanation for score in scores)

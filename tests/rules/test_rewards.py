@@ -52,10 +52,13 @@ def test_a_tool_that_did_not_succeed_costs(act: Act, status: str) -> None:
 
 
 def test_an_unknown_outcome_is_not_scored_as_execution(act: Act) -> None:
-    """After a crash nobody knows how the act came out; its form is still known."""
+    """After a crash nobody knows how the act came out, for its goals either; its form is still known."""
     scores = _scores(act(status="unknown"))
 
     assert (scores["execution"].status, scores["execution"].value) == ("not_applicable", None)
+    assert (scores["goal"].status, scores["goal"].value) == ("not_applicable", None)
+    assert "nobody knows" in scores["goal"].explanation
+    assert "No goal is active" not in scores["goal"].explanation
     assert scores["format"].value == 0.5
 
 
@@ -152,7 +155,7 @@ def test_the_consumer_says_the_same_fact_for_the_same_act(act: Act) -> None:
 
     assert first.id == second.id != action.id
     assert (first.causation_id, first.action_id, first.cycle) == (action.id, action.action_id, 3)
-    assert (first.scorer, first.version) == ("reward", "2")
+    assert (first.scorer, first.version) == ("reward", "3")
     assert [score.component for score in first.scores] == ["format", "execution", "goal", "alignment", "ethical"]
     assert [principle.name for principle in first.principles] == list(PRINCIPLES)
 

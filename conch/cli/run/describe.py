@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import defaultdict
 from collections.abc import Container, Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from conch.cli.run.output import RunOutput
 from conch.config import BusSettings, Settings, masked
 from conch.consumer import set_aside_weights
 from conch.consumer.plugins import Discovery
+from conch.cycle.team.context import team_of
+from conch.cycle.team.minds import own_mind
 from conch.home import Home
 from conch.run_info import BusLocation, SetAsidePlugin
 from conch.text import safe_text
@@ -41,7 +44,7 @@ def introduce(
     spread = f" in {processes} processes" if processes > 1 else ""
     who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents{spread}, {agents[0]} to {agents[-1]}"
     if has_agent:
-        run_output.tell(f"{who} · mind {settings.mind.words} · home {home.path} · workspace {workspace}")
+        run_output.tell(f"{who} · {_minds(settings, agents[0])} · home {home.path} · workspace {workspace}")
     else:
         run_output.tell(f"no agent: programs act here, conch.agent(NAME, home={str(home.path)!r}) · home {home.path}")
     if not embedded and settings.bus.durability == "strict":
@@ -52,6 +55,17 @@ def introduce(
     for name, part in settings.rewards.parts.items():
         weighs = _weighs(settings, name, part.weight)
         run_output.tell(f"part {name} ({weighs}) from outside, scored by {part.scorer or name}")
+
+
+def _minds(settings: Settings, agent: str) -> str:
+    """The mind of the agent in words; of a team whose roles have minds of their own, each with its roles."""
+    team = team_of(settings, agent)
+    roles = defaultdict[str, list[str]](list)
+    for name, role in team.roles.items() if team is not None else ():
+        roles[own_mind(role, settings.mind).words].append(name)
+    if len(roles) < 2:
+        return f"mind {next(iter(roles), settings.mind.words)}"
+    return "minds " + ", ".join(f"{words} ({' '.join(some)})" for words, some in roles.items())
 
 
 def explain(run_output: RunOutput, home: Home, workspace: Path, goals: Sequence[str]) -> None:

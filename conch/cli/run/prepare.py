@@ -35,21 +35,21 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
     from conch.workspace import record_made
 
     place = workspace_in(home, settings)
+    is_new = not place.exists() and (settings.workspace is not None or home.config_file.exists())
     if not home.config_file.exists() and common.config is None:
         make_home(home, Path(settings.workspace) if settings.workspace is not None else None, several=several)
         goals = common.settings().goals
         settings = settings.model_copy(update={"goals": goals})
     try:
-        made = not place.exists()
-        place.mkdir(parents=True, exist_ok=True)
-        if made:
+        if not place.exists():
+            place.mkdir(parents=True)
             record_made(home, place)
     except OSError as error:
         raise UsageError(
             f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
         ) from error
-    if made:
-        warn(f"made the workspace {place}")
+    if is_new:
+        warn(f"made the workspace {place}, which was not there")
     return settings
 
 

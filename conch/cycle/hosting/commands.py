@@ -54,11 +54,13 @@ class AgentCommands:
         }
 
     async def answer(self, subject: str, data: bytes) -> bytes:
-        """The reply to a request on `conch.ctl.<agent>.<verb>`: `{"ok": true, …}`, or `{"error": one sentence}`."""
+        """The reply to a request on `conch.ctl.<agent>.<verb>`: `{"ok": true, …}`, or `{"error": one sentence}`,
+        with `"usage": true` where another request would be answered."""
         try:
             reply: JsonObject = {"ok": True} | await self._reply(subject.rsplit(".", 1)[-1], data)
         except (ConchError, ValueError) as error:  # a value that cannot be encoded as an event raises ValueError
             reply = {"error": " ".join(str(error).split())[:500]}
+            reply |= {"usage": True} if isinstance(error, UsageError) else {}
         return json.dumps(reply).encode()
 
     async def _reply(self, verb: str, data: bytes) -> JsonObject:

@@ -16,7 +16,8 @@ from conch_schemas import BUILTIN_SCORER, ActionTaken, RewardAssigned
     setup=lambda context: context.settings.rewards,
 )
 def reward(action: ActionTaken, settings: RewardSettings) -> RewardAssigned:
-    """The built-in rules as one scorer: one event per act, with five scores and the seven principles."""
+    """The built-in rules as one scorer: one event per act, with five scores and the seven principles, or no
+    principle where the outcome is unknown."""
     principles = principles_of(action)
     return follow(
         action,
@@ -25,5 +26,5 @@ def reward(action: ActionTaken, settings: RewardSettings) -> RewardAssigned:
         version=VERSION,
         scorer=BUILTIN_SCORER,
         scores=(*builtin_scores(action, settings), *constitution_scores(principles)),
-        principles=principles.principles(),
+        principles=() if principles is None else principles.principles(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -44,32 +45,33 @@ async def agents(request: Request) -> Response:
     """The page, or with `hx-request` its table."""
     world: DashboardContext = request.app.state.world
     names = await known_agents(world)
-    alarms = await alarms_now(request, names)
-    of_agent: dict[str, list[AlarmRow]] = defaultdict(list)
-    for one in alarms.found or ():
-        of_agent[one.agent].append(one)
     search = request.query_params.get("search", "").strip()[:MOST_SEARCHED]
     sort = request.query_params.get("sort", "")
     sort = sort if sort in SORTS else "name"
-    # Only a sort by a figure reads that of all agents; else those of one page are read.
-    looked = await _all_briefs(request, names) if sort in SORTS_BY_FIGURE else QueryResult(None)
-    every = looked.found or [AgentBrief(name, None, None) for name in names]
-    found = ordered(every, of_agent, search, sort)
-    last = max(1, -(-len(found) // ROWS))
-    number = min(last, _number(request.query_params.get("page", "")))
-    shown = found[(number - 1) * ROWS : number * ROWS]
+    async with asyncio.TaskGroup() as group:  # while the alarms of all agents are looked at, a page of them is read
+        looking = group.create_task(alarms_now(request, names))
+        by_alarms = _of_agent(await looking) if sort == "alarms" else {}
+        # Only a sort by a figure reads that of all agents; else those of one page are read.
+        looked = await _all_briefs(request, names) if sort in SORTS_BY_FIGURE else QueryResult(None)
+        every = looked.found or [AgentBrief(name, None, None) for name in names]
+        found = ordered(every, by_alarms, search, sort)
+        last = max(1, -(-len(found) // ROWS))
+        number = min(last, _number(request.query_params.get("page", "")))
+        shown = found[(number - 1) * ROWS : number * ROWS]
+        if looked.found is None and not looked.why:
+            looked = await asked(_briefs(world, [one.agent for one in shown]))
+            shown = looked.found or shown
+        telling = group.create_task(_states(world, [brief.agent for brief in shown]))
+        more = await asked(kept(request, "agents-more", FRESH_SECONDS).get(tuple(shown), lambda: _more(world, shown)))
+    alarms, states = looking.result(), telling.result()
+    of_agent = _of_agent(alarms)
     given = {name: value for name, value in (("search", search), ("sort", sort if sort != "name" else "")) if value}
-    if looked.found is None and not looked.why:
-        looked = await asked(_briefs(world, [one.agent for one in shown]))
-        shown = looked.found or shown
-    states = await _states(world, [brief.agent for brief in shown])
-    more = await asked(kept(request, "agents-more", FRESH_SECONDS).get(tuple(shown), lambda: _more(world, shown)))
     return await page(
         request,
         "agents_now.html" if "hx-request" in request.headers else "agents.html",
         {
             "lines": [
-                AgentLine(brief, rest, states[brief.agent], of_agent[brief.agent])
+                AgentLine(brief, rest, states[brief.agent], of_agent.get(brief.agent, ()))
                 for brief, rest in zip(shown, more.found or [NOTHING_MORE] * len(shown), strict=True)
             ],
             "count": len(found),
@@ -85,6 +87,13 @@ async def agents(request: Request) -> Response:
             "place": world.hub.last,
         },
     )
+
+
+def _of_agent(alarms: QueryResult[Sequence[AlarmRow]]) -> Mapping[str, list[AlarmRow]]:
+    found: dict[str, list[AlarmRow]] = defaultdict(list)
+    for one in alarms.found or ():
+        found[one.agent].append(one)
+    return found
 
 
 def ordered(

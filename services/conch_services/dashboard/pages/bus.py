@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -30,8 +29,6 @@ FRESH_SECONDS = 2.0
 """Seconds for which an answer is reused for all requests."""
 PATIENCE = 4.0
 """Seconds that the bus may take to answer all that is asked here."""
-RATE_SECONDS = 60.0
-"""Time that the rate of events is taken over."""
 MAX_DEAD_LETTERS = 50
 """Dead letters that are listed, the newest."""
 
@@ -73,27 +70,6 @@ class _KnownBus(NamedTuple):
     """The template's variables."""
     consumers: Sequence[_Reading]
     warnings: Sequence[str]
-    last: int
-    """Last sequence of the stream."""
-
-
-class BusWatch:
-    """Latencies and stream ends from earlier looks at the bus, for rates."""
-
-    def __init__(self) -> None:
-        self.latencies = LatencyTracker()
-        self._ends: deque[tuple[float, int]] = deque()
-
-    def rate(self, last: int) -> float | None:
-        """Events per second over the last minute, or since the first look; None at first."""
-        now = time.monotonic()
-        if self._ends and self._ends[-1][1] > last:
-            self._ends.clear()
-        self._ends.append((now, last))
-        while now - self._ends[0][0] > RATE_SECONDS:
-            self._ends.popleft()
-        begun, first = self._ends[0]
-        return (last - first) / (now - begun) if now > begun else None
 
 
 async def bus(request: Request) -> Response:
@@ -107,14 +83,14 @@ async def bus(request: Request) -> Response:
     )
 
 
-def _watching(request: Request) -> BusWatch:
-    there: BusWatch | None = getattr(request.app.state, "watching", None)
+def _watching(request: Request) -> LatencyTracker:
+    there: LatencyTracker | None = getattr(request.app.state, "watching", None)
     if there is None:
-        there = request.app.state.watching = BusWatch()
+        there = request.app.state.watching = LatencyTracker()
     return there
 
 
-async def _found(world: DashboardContext, watching: BusWatch) -> dict[str, object]:
+async def _found(world: DashboardContext, watching: LatencyTracker) -> dict[str, object]:
     """Raises BusError, also where the bus takes too long."""
     try:
         async with asyncio.timeout(PATIENCE):
@@ -123,9 +99,9 @@ async def _found(world: DashboardContext, watching: BusWatch) -> dict[str, objec
         raise BusUnreachableError(f"the bus has not answered within {PATIENCE:g} s; it is asked again") from None
 
 
-async def _asked(world: DashboardContext, bus: Bus, watching: BusWatch) -> dict[str, object]:
+async def _asked(world: DashboardContext, bus: Bus, watching: LatencyTracker) -> dict[str, object]:
     about = await _about(world, bus)
-    latencies = await watching.latencies.look(bus)
+    latencies = await watching.look(bus)
     letters = [letter async for letter in open_dead_letters(bus)]
     again = {one.name: one.redelivered for one in await bus.readers()}
     rows = [
@@ -144,7 +120,7 @@ async def _asked(world: DashboardContext, bus: Bus, watching: BusWatch) -> dict[
         **about.shown,
         "warnings": [*about.warnings, *([f"{filling[0].upper()}{filling[1:]}."] if filling else [])],
         "consumers": rows,
-        "rate": watching.rate(about.last),
+        "rate": watching.rate(time.time()),
         "letters": alike([dead_letter_row(letter) for letter in letters[-MAX_DEAD_LETTERS:]][::-1]),
         "letter_count": len(letters),
         "keep": world.settings.bus.keep,
@@ -165,7 +141,7 @@ async def _about(world: DashboardContext, bus: Bus) -> _KnownBus:
     if access is not None:
         async with Connection(access, name="conch-dashboard-info", connect_timeout=PATIENCE) as connection:
             found = await survey(bus, connection, world.settings, access.shown)
-        return _KnownBus(found.document(), found.consumers, found.warnings, found.stream.last)
+        return _KnownBus(found.document(), found.consumers, found.warnings)
     state = await bus.state()
     stream = {
         "first": state.first,
@@ -186,7 +162,7 @@ async def _about(world: DashboardContext, bus: Bus) -> _KnownBus:
         "peers": [],
         "durability": world.settings.bus.durability,
     }
-    return _KnownBus(shown, await standings(bus), [one.sentence for one in held], state.last)
+    return _KnownBus(shown, await standings(bus), [one.sentence for one in held])
 
 
 def _of(consumer: str, latencies: Mapping[str, ConsumerLatency]) -> ConsumerLatency | None:

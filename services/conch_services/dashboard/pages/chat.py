@@ -19,7 +19,7 @@ from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.ranges.window import CycleWindow, range_asked
 from conch_services.dashboard.story.verdicts import talk_verdict
 from conch_services.dashboard.stream.conversation import LastFacts, last_facts
-from conch_services.dashboard.stream.sessions import SessionTurn, sessions_in
+from conch_services.dashboard.stream.sessions import ALONE, SessionTurn, sessions_in
 from conch_services.dashboard.world import DashboardContext
 
 MOST_FACTS = 600
@@ -42,8 +42,8 @@ class JudgedAnswer:
 
 
 async def chat(request: Request) -> Response:
-    """The sessions, and the turns of the one of `?session=`; without it a new one. Of the range of the address those
-    turns that were answered in it."""
+    """The sessions, and the turns of the one of `?session=`; without it a new one. `?alone=1`: the messages that belong
+    to no session. Of the range of the address those turns that were answered in it."""
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
     found: QueryResult[LastFacts] = await asked(_said(world, agent))
@@ -51,7 +51,8 @@ async def chat(request: Request) -> Response:
     sessions = _within(sessions_in((found.found or LastFacts()).events), looked.found)
     named = request.query_params.get("session", "")
     session = named if re.fullmatch(SESSION_PATTERN, named) else secrets.token_hex(4)
-    turns = sessions.get(session, [])[-MOST_TURNS:]
+    is_alone = "alone" in request.query_params
+    turns = sessions.get(ALONE if is_alone else session, [])[-MOST_TURNS:]
     judged = await asked(world.read(lambda reader: [_judged(reader, agent, turn) for turn in turns]))
     answers = [turn.cycle for some in sessions.values() for turn in some if turn.cycle is not None]
     totals = await asked(world.read(lambda reader: _totals(reader, agent, sorted(answers)[-MOST_TURNS:])))
@@ -61,6 +62,7 @@ async def chat(request: Request) -> Response:
         {
             "sessions": [(id, turns[0].text, len(turns)) for id, turns in reversed(sessions.items())][:MOST_SESSIONS],
             "session": session,
+            "is_alone": is_alone,
             "verdict_said": talk_verdict(agent, sessions, totals.found or ()),
             "turns": list(zip(turns, judged.found or [JudgedAnswer()] * len(turns), strict=True)),
             "why": found.why,

@@ -206,6 +206,8 @@ def story(found: CycleHistory) -> dict[str, object]:
     needs = told.needs if isinstance(told, ActionTaken) else told.needs_before or {}
     after = None if experience is None else experience.needs_after
     scored, parts = (0, 0) if experience is None else scored_of(experience)
+    judged = principles(found.act, found.marks)
+    seen = any(score is not None for score in judged.values())
     return {
         "told": told,
         "recorded": experience,
@@ -216,8 +218,8 @@ def story(found: CycleHistory) -> dict[str, object]:
         "bearing": BEARING,
         "scored": scored,
         "parts": parts,
-        "principles": principles(found.act, found.marks),
-        "constitution": compliance(sealed_principles(found.marks)),
+        "principles": judged,
+        "constitution": compliance(sealed_principles(found.marks)) if seen else None,
         "human": () if experience is None else [one for one in experience.scores if one.scorer == "human"],
         "trace": trace_id(told.traceparent),
         "arguments": [

@@ -12,13 +12,15 @@ from starlette.routing import Route
 from conch.memory import LongTermMemory, MemoryKind, StoredMemory
 from conch.views import Memories, MemoryRow, memories_found, memories_shown
 from conch_services.dashboard.api.memories import memory_read
-from conch_services.dashboard.asking import QueryResult, asked
+from conch_services.dashboard.asking import QueryResult, asked, number_of
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.ranges.window import CycleWindow, range_asked
 from conch_services.dashboard.story.verdicts import memory_verdict
 
-SHOWN = 50
+SHOWN = 20
 """Memories of a page."""
+MOST_SKIPPED = 10_000
+"""Memories that may stand before those of a page; beyond it words and ranges find one."""
 LONGEST_TEXT = 500
 """Most characters of a search; the rest is left out."""
 RANKED = 500
@@ -30,21 +32,27 @@ KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 
 async def memories(request: Request) -> Response:
     """The last memories, the newest first, or those of `?kind=`; with `?text=` those that fit it, the best first; of
-    the range of the address those with an act in it."""
+    the range of the address those with an act in it. `?skip=` of them stand on the pages before."""
     agent, query = await agent_of(request), request.query_params
     text = query.get("text", "").strip()[:LONGEST_TEXT]
     kind = next((one for one in KINDS if one == query.get("kind")), None)
 
     looked_for: QueryResult[CycleWindow | None] = await asked(range_asked(request, agent))
     window = looked_for.found
+    skip = min(number_of(request, "skip"), MOST_SKIPPED)
+    is_more = False
 
     def found(store: LongTermMemory) -> Memories:
+        nonlocal is_more
         cycles = None if window is None else (window.first, window.last)
         if not text:
-            return memories_shown(agent, len(store), store.newest(SHOWN, kind, cycles))
-        fits = store.recall(text, SHOWN if window is None else RANKED, now=time.time())
+            newest = store.newest(skip + SHOWN + 1, kind, cycles)
+            is_more = len(newest) > skip + SHOWN
+            return memories_shown(agent, len(store), newest[skip : skip + SHOWN])
+        fits = store.recall(text, RANKED, now=time.time())
         within = [one for one in fits if window is None or _is_within(one.memory, window)]
-        return memories_found(agent, len(store), within[:SHOWN])
+        is_more = len(within) > skip + SHOWN
+        return memories_found(agent, len(store), within[skip : skip + SHOWN])
 
     looked = await asked(memory_read(request.app.state.world, agent, found))
     said = None if looked.found is None else memory_verdict(looked.found, text)
@@ -56,7 +64,9 @@ async def memories(request: Request) -> Response:
         "kinds": KINDS,
         "why": looked.why or looked_for.why,
         "window": window,
+        "skip": skip,
         "most": SHOWN,
+        "is_more": is_more,
     }
     return await page(
         request,

@@ -35,9 +35,8 @@ from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import sampled_in, taken_words, window_of
 from conch_services.dashboard.world import DashboardContext
 
-CHOICES = (50, 400, 1000)
-"""Numbers of cycles that the figures may be over."""
-USUAL = 400
+LAST = 400
+"""Cycles that the figures are over where the address names no range."""
 FRESH_SECONDS = 1.0
 """Seconds for which figures are reused for the same request."""
 MOST_VOICES = 4
@@ -70,11 +69,11 @@ class RewardFigures:
 
 
 async def rewards(request: Request) -> Response:
-    """The figures of the last 50, 400 or 1,000 cycles (`?last=`), or of a range."""
+    """The figures of the last 400 cycles, or of a range."""
     world, agent = request.app.state.world, await agent_of(request)
-    last, (wanted, _) = _chosen(request.query_params.get("last")), wanted_range(request.query_params)
+    wanted, _ = wanted_range(request.query_params)
     told = kept(request, "rewards", FRESH_SECONDS)
-    found = await asked(told.get((agent, last, wanted), lambda: _asked(world, agent, last, wanted)))
+    found = await asked(told.get((agent, wanted), lambda: _asked(world, agent, wanted)))
     shown, alarms, alarms_why = found.found or (None, None, found.why)
     place = after(request, shown.position if shown is not None else 0)
     of_component: dict[str | None, list[ActiveAlarm]] = defaultdict(list)
@@ -88,8 +87,6 @@ async def rewards(request: Request) -> Response:
             "shown": shown,
             "why": found.why,
             "broken": found.broken,
-            "last": last,
-            "choices": CHOICES,
             "alarms": alarms,
             "alarms_why": alarms_why,
             "of_component": of_component,
@@ -99,12 +96,12 @@ async def rewards(request: Request) -> Response:
 
 
 async def _asked(
-    world: DashboardContext, agent: str, last: int, wanted: WantedRange
+    world: DashboardContext, agent: str, wanted: WantedRange
 ) -> tuple[RewardFigures, Sequence[ActiveAlarm] | None, str]:
     """(the figures, the alarms that are active, or why they are not known)."""
     waiting = await asked(_lags(world))
     alarms = await asked(_alarms(world, agent))
-    shown = await world.read(lambda reader: _rewards(reader, agent, last, wanted, waiting.found or {}))
+    shown = await world.read(lambda reader: _rewards(reader, agent, wanted, waiting.found or {}))
     return shown, alarms.found, alarms.why
 
 
@@ -117,16 +114,10 @@ async def _alarms(world: DashboardContext, agent: str) -> Sequence[ActiveAlarm]:
     return states[agent].active if agent in states else ()
 
 
-def _chosen(told: str | None) -> int:
-    return next((choice for choice in CHOICES if str(choice) == told), USUAL)
-
-
-def _rewards(
-    reader: ExperienceReader, agent: str, last: int, wanted: WantedRange, waiting: Mapping[str, int]
-) -> RewardFigures:
+def _rewards(reader: ExperienceReader, agent: str, wanted: WantedRange, waiting: Mapping[str, int]) -> RewardFigures:
     position, taken = reader.position(), ""
     if wanted == ANY_RANGE:
-        points = reader.charts.points(agent, last)
+        points = reader.charts.points(agent, LAST)
     else:
         window = window_of(reader, agent, wanted)
         points = sampled_in(reader, agent, window)
@@ -145,7 +136,7 @@ def _rewards(
             "bit": bit[row.component] if row.role not in ("beside", "dropped") else 0,
             "strip": strip(values[row.component, row.scorer], row.range),
         }
-        for row in reward_rows(reader.charts, agent, last, waiting)
+        for row in reward_rows(reader.charts, agent, LAST, waiting)
     ]
     totals = [point.total for point in points]
     return RewardFigures(

@@ -1,5 +1,5 @@
 // The table of agents: a press pauses one or lets it go on, and names it.
-import { say } from "./page.js";
+import { onKey, say } from "./page.js";
 import { redraw } from "./parts.js";
 import { sentence } from "./words.js";
 
@@ -16,3 +16,5 @@ document.addEventListener("click", async (event) => {
   say(verb === "pause" ? `${agent} waits before its next cycle.` : `${agent} goes on.`);
   redraw("agents-now");
 });
+
+onKey("/", "find an agent", (event) => { event.preventDefault(); document.querySelector("main [name=search]").focus(); });

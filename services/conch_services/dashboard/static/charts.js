@@ -99,7 +99,7 @@ function behind(figure, rows) {
     const [head, body] = rows();
     const table = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((one) => make("th", { class: "num", scope: "col" }, one)))),
       make("tbody", {}, ...body.slice(-ROWS).reverse().map(([x, ...values]) => make("tr", {}, make("th", { class: "num", scope: "row" }, x), ...values.map((one) => make("td", { class: "num" }, one))))));
-    fold.replaceChildren(fold.firstElementChild, make("div", { class: "wide tall-box", tabindex: "0", role: "region", "aria-label": "Values of the chart" }, table));
+    fold.replaceChildren(fold.firstElementChild, make("div", { class: "wide tall-box", tabindex: "0", role: "group", "aria-label": "Values of the chart" }, table));
   };
   fold.addEventListener("toggle", draw);
   return { draw, remove: () => fold.remove() };

@@ -1,5 +1,6 @@
 // A conversation: what is said is sent and its answer followed as events of the AG-UI protocol; answers are rated.
 import "./approving.js";
+import { on } from "./live.js";
 import { say } from "./page.js";
 import { make, sentence, signed } from "./words.js";
 
@@ -156,5 +157,9 @@ rating.addEventListener("submit", async (event) => {
   rating.querySelector(".wrong").textContent = wrong;
   if (!wrong) box.close();
 });
-for (const item of list.querySelectorAll(".it[data-cycle]")) judge(item);
+function judgeAll() {
+  for (const item of document.querySelectorAll("#chat .it[data-cycle]")) judge(item);
+}
+judgeAll();
+on("drawn", ({ id }) => { if (id === "chat") judgeAll(); });
 list.scrollTop = list.scrollHeight;

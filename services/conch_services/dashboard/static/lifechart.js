@@ -43,7 +43,8 @@ export function lifeChart(figure, { open, zoom }) {
       const [value, words] = data.baseline, y = u.valToPos(value, "y", true);
       stroke(ctx, [bbox.left, y], [bbox.left + bbox.width, y], colour("edge"));
       ctx.textAlign = "right";
-      written(ctx, `${words} ${signed(value, 2)}`, bbox.left + bbox.width - 4 * scale, y + 13 * scale, colour("faint"));
+      const said = `– – ${words} ${signed(value, 2)}`;
+      written(ctx, said, bbox.left + bbox.width - 4 * scale, apart(u, ctx.measureText(said).width, y), colour("faint"));
     }
     ctx.fillStyle = colour("good");
     let taken = -Infinity;
@@ -59,6 +60,17 @@ export function lifeChart(figure, { open, zoom }) {
       ctx.fillRect(x - scale / 2, y, scale, 18 * scale);
     }
     ctx.restore();
+  }
+
+  /** Where words of this width at the right end stand on nothing that is drawn: at the foot, below the flags, else below
+   * the line at `y`. */
+  function apart(u, wide, y) {
+    const { bbox } = u, scale = devicePixelRatio, row = 13 * scale;
+    const from = u.posToIdx(Math.max(0, (bbox.width - wide - 12 * scale) / scale));
+    const inner = (some) => some.slice(Math.max(0, from - 1)).filter((one) => one != null).map((one) => u.valToPos(one, "y", true));
+    const least = Math.max(y, ...inner(u.data[1])), greatest = Math.min(y, ...inner(u.data[2]));
+    const foot = bbox.top + bbox.height - 4 * scale, head = bbox.top + FLAGS * scale + row;
+    return least < foot - row ? foot : greatest > head + 4 * scale ? head : y + row;
   }
 
   /** The cycle under the cursor: of a group of several the one at its place. */

@@ -1,9 +1,13 @@
 // The memories: one is forgotten once that is confirmed.
+import { onKey } from "./page.js";
 import { sentence } from "./words.js";
 
 const { agent, prefix, query } = document.body.dataset;
 const shown = document.getElementById("memory");
 const box = document.getElementById("forget-box");
+
+const sought = document.querySelector("main [name=text]");
+if (sought) onKey("/", "search the memories", (event) => { event.preventDefault(); sought.focus(); });
 
 if (shown) {
   document.getElementById("forget").addEventListener("click", () => box.showModal());

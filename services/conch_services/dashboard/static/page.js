@@ -23,6 +23,8 @@ theme.textContent = `Theme: ${root.dataset.theme}`;
 theme.classList.remove("unready");
 theme.addEventListener("click", turn);
 
+// Where keys are typed, or choose: a checkbox and a slider take none of those that the page has.
+const TYPED = "input:not([type=checkbox], [type=radio], [type=range], [type=button], [type=submit], [type=reset]), textarea, select, dialog, [contenteditable]";
 const keys = new Map(); // key -> {words, press}
 
 /** Have `press()` called when this key is pressed outside of fields and dialogs; the help says `words` of it. */
@@ -46,7 +48,7 @@ asking.addEventListener("click", explain);
 document.addEventListener("DOMContentLoaded", () => asking.classList.remove("unready"));
 
 document.addEventListener("keydown", (event) => {
-  if (event.target.closest("input, textarea, select, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest(TYPED) || event.ctrlKey || event.metaKey || event.altKey) return;
   keys.get(event.key)?.press(event);
 });
 document.getElementById("agent")?.addEventListener("change", (event) => event.target.form.requestSubmit());

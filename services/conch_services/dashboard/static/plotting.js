@@ -187,12 +187,11 @@ export function stroke(ctx, [x, y], [toX, toY], paint, dashed = true) {
   ctx.setLineDash([]);
 }
 
-/** Words of a canvas with the card's ground around each letter, so that a line or band behind them hides none. */
+/** Words of a canvas on a plate of the card's ground, so that no line or band behind them runs through them. */
 export function written(ctx, words, x, y, paint) {
-  ctx.lineJoin = "round";
-  ctx.lineWidth = 3 * devicePixelRatio;
-  ctx.strokeStyle = colour("card");
-  ctx.strokeText(words, x, y);
+  const wide = ctx.measureText(words).width, scale = devicePixelRatio;
+  ctx.fillStyle = colour("card");
+  ctx.fillRect((ctx.textAlign === "right" ? x - wide : x) - 2 * scale, y - 10 * scale, wide + 4 * scale, 13 * scale);
   ctx.fillStyle = paint;
   ctx.fillText(words, x, y);
 }
@@ -205,10 +204,9 @@ function drawMarks(u, marks, head) {
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
   const taken = []; // right end of the labels in each row
-  for (const { x, label, colour: name, dashed } of marks) {
-    const at = u.valToPos(x, "x", true);
-    if (!(at >= bbox.left && at <= bbox.left + bbox.width)) continue;
-    stroke(ctx, [at, bbox.top], [at, bbox.top + bbox.height], colour(name), dashed);
+  const placed = marks.map((mark) => ({ ...mark, at: u.valToPos(mark.x, "x", true) })).filter(({ at }) => at >= bbox.left && at <= bbox.left + bbox.width);
+  for (const { at, colour: name, dashed } of placed) stroke(ctx, [at, bbox.top], [at, bbox.top + bbox.height], colour(name), dashed);
+  for (const { at, label, colour: name } of placed) {
     const wide = ctx.measureText(label).width + 10 * scale, left = Math.min(at + 4 * scale, bbox.left + bbox.width - wide);
     let place = taken.findIndex((end) => end < left);
     if (place < 0) place = taken.length;

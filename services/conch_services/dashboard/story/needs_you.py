@@ -1,20 +1,21 @@
-"""What waits for a person, of all agents: approvals, alarms, rules that fail, dead letters, needs that starve."""
+"""What waits for a person, of all agents: approvals, goals that an agent proposed, alarms, rules that fail, dead
+letters, needs that starve."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
 from conch.consumer.operations import watched
 from conch.consumer.runtime import open_dead_letters
 from conch.experience import ExperienceReader
-from conch.requests import acknowledged, waiting_acts
+from conch.requests import WaitingDecisions, acknowledged, waiting_decisions
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
-from conch.views import AlarmRow, alarm_rows, approvals_shown, fixed
+from conch.views import AlarmRow, alarm_rows, approvals_shown, check_words, fixed
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agents_of
 from conch_services.dashboard.world import DashboardContext
@@ -30,7 +31,7 @@ class NeedsYou(NamedTuple):
     """One thing that waits for a person."""
 
     kind: str
-    """One word: approval, alarm, rule, letters, need."""
+    """One word: approval, goal, alarm, rule, letters, need."""
     severity: str
     """`serious` or `warning`."""
     agent: str
@@ -38,8 +39,10 @@ class NeedsYou(NamedTuple):
     words: str
     note: str
     """A figure."""
+    task: str
+    """What to do, in a few words."""
     advice: str
-    """What to do."""
+    """The same in a sentence."""
     path: str
     """The page where that is done, with its query."""
     alarm: str = ""
@@ -61,22 +64,41 @@ class Waiting(NamedTuple):
 
 
 async def waiting(world: DashboardContext) -> Waiting:
-    """What waits now. Without the bus only what the store knows."""
+    """What waits now. Without the bus only what the store knows. A team that has ended needs nothing any more but a
+    decision that it waits for."""
     agents = (await agents_of(world))[:MOST_AGENTS]
     several = len(agents) > 1
-    of_bus: QueryResult[list[NeedsYou]] = await asked(_of_bus(world, agents, several=several))
-    of_store = await asked(world.read(lambda reader: _of_store(reader, world, agents, several=several)))
-    found = [*(of_bus.found or ()), *(of_store.found or ())]
+    decisions: QueryResult[Mapping[str, WaitingDecisions]] = await asked(_decisions(world, agents))
+    going = _going_on(world, agents, decisions.found or {})
+    of_bus: QueryResult[list[NeedsYou]] = await asked(_of_bus(world, going, several=several))
+    of_store = await asked(world.read(lambda reader: _of_store(reader, world, going, several=several)))
+    found = [
+        *_decided(decisions.found or {}, several=several),
+        *(of_bus.found or ()),
+        *(of_store.found or ()),
+    ]
     found.sort(key=lambda one: one.severity != "serious")
-    return Waiting(found[:MOST_SHOWN], max(0, len(found) - MOST_SHOWN), of_bus.why)
+    return Waiting(found[:MOST_SHOWN], max(0, len(found) - MOST_SHOWN), decisions.why or of_bus.why)
 
 
-async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bool) -> list[NeedsYou]:
-    bus = world.bus
-    acts = approvals_shown(await waiting_acts(bus, world.home, agents)).acts
-    states = await watched(bus, agents)
-    alarms = alarm_rows(states, world.settings, await asyncio.to_thread(acknowledged, world.home))
-    letters = Counter([letter.consumer async for letter in open_dead_letters(bus)])
+async def _decisions(world: DashboardContext, agents: Sequence[str]) -> Mapping[str, WaitingDecisions]:
+    return await waiting_decisions(world.bus, world.home, agents)
+
+
+def _going_on(
+    world: DashboardContext, agents: Sequence[str], decisions: Mapping[str, WaitingDecisions]
+) -> Sequence[str]:
+    """The agents without the teams that have ended: those that no run of the home has. A bus of somewhere else may have
+    their run."""
+    if world.settings.bus.url is not None:
+        return agents
+    run = world.home.running()
+    runs = run.agents if run is not None else ()
+    return [name for name in agents if name in runs or name not in decisions or not decisions[name].is_team]
+
+
+def _decided(decisions: Mapping[str, WaitingDecisions], *, several: bool) -> list[NeedsYou]:
+    acts = approvals_shown([one.act for one in decisions.values() if one.act is not None]).acts
     return [
         *(
             NeedsYou(
@@ -85,11 +107,36 @@ async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bo
                 one.agent,
                 f"Waits for your approval: {safe_text(one.words, one_line=True)}",
                 f"cycle {one.cycle}",
+                "approve or deny it",
                 "Approve or deny it; without a decision it is denied in the end.",
                 _of(one.agent, "/", several=several),
             )
             for one in acts
         ),
+        *(
+            NeedsYou(
+                "goal",
+                "warning",
+                agent,
+                f"Set itself a goal: {safe_text(goal.statement, one_line=True)}",
+                "",
+                "accept or veto it",
+                "Accept it, then it pays, or veto it, then it ends; until then the agent goes after it for no reward. "
+                f"Its check: {safe_text(check_words(goal.check), one_line=True)}.",
+                f"{_of(agent, '/overview', several=several)}#goals",
+            )
+            for agent, one in decisions.items()
+            for goal in one.goals
+        ),
+    ]
+
+
+async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bool) -> list[NeedsYou]:
+    bus = world.bus
+    states = await watched(bus, agents)
+    alarms = alarm_rows(states, world.settings, await asyncio.to_thread(acknowledged, world.home))
+    letters = Counter([letter.consumer async for letter in open_dead_letters(bus)])
+    return [
         *(_alarm(one, several=several) for one in alarms if one.acknowledged is None),
         *(
             NeedsYou(
@@ -97,8 +144,9 @@ async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bo
                 "serious",
                 "",
                 f"{consumer} could not handle {count} {'event' if count == 1 else 'events'}",
-                f"{count}",
-                "Read why, mend the cause, then conch dlq retry.",
+                "",
+                "mend the cause",
+                "Read why, mend the cause, then have them handled again: conch dlq retry.",
                 "/bus",
             )
             for consumer, count in letters.most_common()
@@ -114,6 +162,7 @@ def _alarm(one: AlarmRow, *, several: bool) -> NeedsYou:
         one.agent,
         f"{of}{safe_text(one.what, one_line=True)}",
         f"since {one.since:,}" if one.since is not None else "",
+        "look, then acknowledge",
         f"{MEANINGS[one.alarm]} ({bounds(one.alarm, one.value if one.now is None else one.now, one.threshold)})",
         _of(one.agent, "/alarms", several=several),
         one.alarm,
@@ -140,7 +189,8 @@ def _failing(reader: ExperienceReader) -> list[NeedsYou]:
                 "serious" if one.errors else "warning",
                 "",
                 _failed(one.component, failed, one.count, late=late),
-                f"{failed} ×",
+                "",
+                "mend the rule",
                 "Look at its last errors, and mend the rule or its judge.",
                 f"/rewards/component/{quote(one.component, safe='')}",
             )
@@ -163,7 +213,8 @@ def _starving(reader: ExperienceReader, level: float, agents: Sequence[str], *, 
                     agent,
                     f"{need} starves",
                     fixed(satisfied, 2),
-                    "See what feeds it and what drains it.",
+                    "give it a goal that feeds it",
+                    "See what feeds it and what drains it, and give the agent a goal whose acts feed it.",
                     _of(agent, "/needs", several=several),
                 )
                 for need, satisfied in sorted(change.after.items(), key=lambda one: one[1])

@@ -26,6 +26,8 @@ from conch_schemas import (
 
 BACK: Final = 2000
 """Stream sequences that are read back at first, or after a long time without a request."""
+RATE_SECONDS: Final = 60.0
+"""Time that the rate of events is taken over."""
 MOST_CAUSES: Final = 4096
 """Events with a remembered time."""
 NEWEST: Final = 300
@@ -82,6 +84,8 @@ class LatencyTracker:
         self._stored: dict[str, float] = {}
         """Id of a fact -> when the stream stored it, seconds since the epoch; the oldest first."""
         self._took: dict[str, deque[float]] = {}
+        self._places: deque[tuple[float, int]] = deque(maxlen=MOST_CAUSES)
+        """(when the stream stored it, its sequence) of what was read."""
 
     async def look(self, bus: Bus) -> dict[str, ConsumerLatency]:
         """The latencies by consumer, for a scorer by its name. Raises BusError."""
@@ -90,11 +94,22 @@ class LatencyTracker:
             self._epoch, self._last = stream.epoch, 0
             self._stored.clear()
             self._took.clear()
+            self._places.clear()
         after = max(self._last, stream.last - BACK)
         async for delivery in bus.read(_FILTERS, after=after):
             self.take(delivery)
         self._last = max(self._last, stream.last)
         return {name: _latency(took) for name, took in self._took.items()}
+
+    def rate(self, now: float) -> float:
+        """Events of all kinds per second that the stream has stored in the last minute up to `now`, seconds since the
+        epoch; as far back as was read."""
+        while self._places and now - self._places[0][0] > RATE_SECONDS:
+            self._places.popleft()
+        if not self._places:
+            return 0.0
+        begun, first = self._places[0]
+        return (self._last - first + 1) / max(1.0, now - begun)
 
     def take(self, delivery: Delivery) -> None:
         """The next fact of the stream; what cannot be read is passed over."""
@@ -103,6 +118,7 @@ class LatencyTracker:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         self._stored[fact.id] = delivery.time
+        self._places.append((delivery.time, delivery.seq))
         while len(self._stored) > MOST_CAUSES:
             del self._stored[next(iter(self._stored))]
         name = safe_text(fact.data.scorer[:100], one_line=True) if fact.type == _SCORES else _NAMES.get(fact.type)

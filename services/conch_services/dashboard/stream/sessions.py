@@ -25,15 +25,20 @@ class SessionTurn:
     """(rating, reason or corrected answer), the oldest first."""
 
 
+ALONE = ""
+"""In place of a session's name: the messages that belong to none, as `conch tell` sends them."""
+
+
 def sessions_in(events: Iterable[Event]) -> dict[str, list[SessionTurn]]:
     """The turns by session, the oldest first; the session that was spoken in last is the last one. Messages without a
-    session stand in none. An answer whose message is not among the events is left out."""
+    session stand under ALONE. An answer whose message is not among the events is left out."""
     sessions: dict[str, list[SessionTurn]] = {}
     by_message: dict[str, SessionTurn] = {}
     for event in events:
-        if isinstance(event, MessageReceived) and event.session is not None and event.id not in by_message:
-            turn = by_message[event.id] = SessionTurn(event.id, event.text)
-            sessions[event.session] = [*sessions.pop(event.session, []), turn]
+        if isinstance(event, MessageReceived) and event.id not in by_message:
+            turn, session = SessionTurn(event.id, event.text), event.session or ALONE
+            by_message[event.id] = turn
+            sessions[session] = [*sessions.pop(session, []), turn]
         elif isinstance(event, MessageSent) and (found := by_message.get(event.answers or "")) is not None:
             found.answer, found.cycle, found.action = event.text, event.cycle, event.action_id
         elif isinstance(event, AnswerRated) and (rated := by_message.get(event.message)) is not None:

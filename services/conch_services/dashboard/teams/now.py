@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conch.bus import Bus
+from conch.errors import BusUnreachableError
 from conch.requests import team_state
 from conch.teams import TEAM_KINDS, TeamState, followed
 from conch.views import TeamHistory, TeamView, team_row, team_view
@@ -18,6 +19,16 @@ MOST_WATCHED: Final = 16
 """Teams that are kept as they were last looked at."""
 
 
+def _bus_of(world: DashboardContext) -> Bus:
+    """Raises BusUnreachableError while there is none."""
+    try:
+        return world.bus
+    except BusUnreachableError:
+        raise BusUnreachableError(
+            "what a team does is read from the bus, which is away: conch team run NAME starts a team"
+        ) from None
+
+
 class WatchedTeam:
     """One team as of the last look."""
 
@@ -28,7 +39,7 @@ class WatchedTeam:
 
     async def look(self, world: DashboardContext) -> TeamView | None:
         """The team as of now; None for an agent that is none. One look at a time. Raises BusError."""
-        bus = world.bus
+        bus = _bus_of(world)
         stream = await bus.state()
         if self._state is None or stream.epoch != self._epoch:
             self._epoch, self._read = stream.epoch, stream.last
@@ -58,11 +69,12 @@ class TeamsNow:
 
     async def names(self, world: DashboardContext) -> tuple[str, ...]:
         """The teams that have begun, else those of the settings; sorted. One look at a time. Raises BusError."""
-        stream = await world.bus.state()
+        bus = _bus_of(world)
+        stream = await bus.state()
         if stream.epoch != self._epoch:
             self._epoch, self._read = stream.epoch, 0
             self._formed.clear()
-        async for delivery in world.bus.read([subject_filter(TeamFormed)], after=self._read):
+        async for delivery in bus.read([subject_filter(TeamFormed)], after=self._read):
             self._formed.add(delivery.subject.split(".")[2])
         self._read = stream.last
         return tuple(sorted(self._formed or world.settings.team))

@@ -21,6 +21,8 @@ from conch_services.dashboard.world import DashboardContext
 
 MOST: Final = 1000
 """Acts that are computed anew, the newest of the range."""
+STEP: Final = 0.001
+"""Of a weight's slider. A weight that is nearer than half of it to the one in force is that one."""
 PREFIX: Final = "w."
 """Of the parameters of weights: `?w.format=0.3`."""
 
@@ -34,6 +36,8 @@ class WhatIfFigures(NamedTuple):
     """The others, with the sum 1; empty: all were 0."""
     found: WhatIf | None
     version: str
+    is_moved: bool
+    """Whether any weight is another than the one in force."""
 
 
 async def whatif(request: Request) -> Response:
@@ -51,8 +55,10 @@ async def whatif(request: Request) -> Response:
         parts = sets[-1].parts
         newest = {one.component: one.weight for one in points[-1].scores}
         weights = {name: round(newest.get(name, 0.0), 4) for name in payable(parts)}
-        table = shares({name: given.get(name, weight) for name, weight in weights.items()})
-        return WhatIfFigures(weights, table, what_if(points, parts, table) if table else None, sets[-1].version)
+        tried = {name: _tried(given.get(name, weight), weight) for name, weight in weights.items()}
+        table, is_moved = shares(tried), tried != weights
+        found = what_if(points, parts, table) if table else None
+        return WhatIfFigures(weights, table, found, sets[-1].version, is_moved)
 
     looked = await asked(world.read(look))
     template = "whatif_now.html" if "hx-request" in request.headers else "whatif.html"
@@ -65,12 +71,18 @@ async def whatif(request: Request) -> Response:
         "found": found,
         "given": given,
         "wrong": wrong,
+        "step": STEP,
         "place": world.hub.last,
         "data": {"x": found.x, "lines": {"in force": found.now_curve, "with these": found.then_curve}}
         if found
         else None,
     }
     return await page(request, template, told)
+
+
+def _tried(given: float, weight: float) -> float:
+    """The weight that is meant: sliders give no finer one than STEP."""
+    return weight if abs(given - weight) <= STEP / 2 + 1e-9 else given
 
 
 def given_weights(query: Mapping[str, str]) -> tuple[dict[str, float], list[str]]:

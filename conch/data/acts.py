@@ -95,9 +95,10 @@ def outside(example: Example, selection: Selection) -> str | None:
     if selection.until is not None and example.acted >= selection.until.timestamp():
         return "after the time asked for"
     data = example.act.data
-    if len(data.raw) + len(data.thought) + sum(len(message.content) for message in example.messages) > MOST_LETTERS:
-        return "too long"
-    return None
+    letters = len(data.raw) + len(data.thought)
+    if example.messages:
+        letters += sum(len(message.content) for message in example.messages)
+    return "too long" if letters > MOST_LETTERS else None
 
 
 def unfit(example: Example, workshop: Workshop) -> str | None:
@@ -224,13 +225,12 @@ class CycleDocument(msgspec.Struct, frozen=True, gc=False):
     weights: str
 
 
-def cycle_document(example: Example, workshop: Workshop) -> CycleDocument | LeftOut:
-    """A cycle as a flat table has it, whatever it is worth. Scores of held-out rules are left out of it."""
-    if reason := outside(example, workshop.selection):
-        return _left(example, reason)
+def cycle_document(example: Example, reply: str, thought: str) -> CycleDocument:
+    """A cycle as a flat table has it, whatever it is worth, with its reply and its thought redacted. Scores of held-out
+    rules are left out of it."""
     act, verdict = example.act, example.verdict
     data = act.data
-    action, decoding, needs = data.action, data.decoding or UNDECODED, data.needs
+    action, decoding, needs, turn = data.action, data.decoding or UNDECODED, data.needs, data.team
     return CycleDocument(
         example.acted,
         (act.action_id,),
@@ -244,15 +244,15 @@ def cycle_document(example: Example, workshop: Workshop) -> CycleDocument | Left
         action.kind,
         None,
         data.model,
-        [NeedColumn(need, needs[need]) for need in sorted(needs)],
+        [NeedColumn(*need) for need in sorted(needs.items())],
         "acted",
         act.policy,
         decoding.prompt_sha256,
         decoding.propensity,
-        workshop.redact(data.raw),
+        reply,
         example.revision,
         verdict.total,
-        role_of(example) or msgspec.UNSET,
+        msgspec.UNSET if turn is None else turn.role or msgspec.UNSET,
         [ScoreColumn(one.component, one.status, one.value, one.weight)
          for one in verdict.scores if one.role != "held_out"],
         example.seq,
@@ -261,7 +261,7 @@ def cycle_document(example: Example, workshop: Workshop) -> CycleDocument | Left
         data.outcome.status,
         data.step,
         data.terminal,
-        workshop.redact(data.thought),
+        thought,
         action.tool,
         action.valid,
         1.0,
@@ -271,9 +271,10 @@ def cycle_document(example: Example, workshop: Workshop) -> CycleDocument | Left
 
 def cycle_row(example: Example, workshop: Workshop) -> Row | LeftOut:
     """The row of a `cycle_document`."""
-    document = cycle_document(example, workshop)
-    if isinstance(document, LeftOut):
-        return document
+    if reason := outside(example, workshop.selection):
+        return _left(example, reason)
+    data = example.act.data
+    document = cycle_document(example, workshop.redact(data.raw), workshop.redact(data.thought))
     columns = {name: value for name, value in msgspec.to_builtins(document).items() if name not in LINEAGE}
     return make_row("cycles", columns, **workshop.lineage(example))
 

@@ -6,11 +6,12 @@ acts are read once. Other formats compare acts, and are made in one process (`ro
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -21,17 +22,18 @@ import msgspec
 
 from conch.bus import die_with_parent
 from conch.config import Masker
-from conch.data.acts import Workshop, cycle_document
+from conch.data.acts import CycleDocument, cycle_document, decoding_of, outside
 from conch.data.files.manifest import Manifest, Tally
 from conch.data.files.snapshot import Gathered, write_gathered
 from conch.data.files.spill import Spill, SpilledRows, parts_of
-from conch.data.redact import redactor
+from conch.data.redact import Redactor, redactor
 from conch.data.row import LeftOut, row_id_of
 from conch.data.selection import Selection
-from conch.data.survey import FirstMet, Survey
+from conch.data.survey import FirstMet
 from conch.errors import StoreError
-from conch.experience import ExperienceReader, StoreLocation
+from conch.experience import Example, ExperienceReader, StoreLocation
 
+_encode: Final = msgspec.json.Encoder().encode
 ALONE: Final = 20_000
 """Acts below which one process makes the rows: the other one takes half a second to start."""
 
@@ -70,7 +72,22 @@ def write_cycles(
     the next time. Raises what these two raise, and StoreError where the second process was killed.
     """
     job = _Job(location, selection, masker)
-    return write_gathered(lambda work: _gathered(store, job, work), out, "cycles", selection, name=name, jsonl=jsonl)
+    with _without_collector():
+        return write_gathered(
+            lambda work: _gathered(store, job, work), out, "cycles", selection, name=name, jsonl=jsonl
+        )
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Rows are in no cycles of references, and looking for some again and again takes a sixth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _gathered(store: ExperienceReader, job: _Job, work: Path) -> Gathered:
@@ -91,21 +108,30 @@ def _gathered(store: ExperienceReader, job: _Job, work: Path) -> Gathered:
 
 def _half(store: ExperienceReader, job: _Job, after: int, upto: int, path: Path) -> _Half:
     """The rows of the acts of a `seq` above `after`, up to `upto`."""
-    workshop = Workshop(job.selection, Survey(), redactor(job.masker), {})
-    tally, met, encode = Tally(), FirstMet(), msgspec.json.Encoder().encode
+    redact, tally, met = redactor(job.masker), Tally(), FirstMet()
     with Spill(path) as spill:
-        for example in store.examples.walk(prompts=False, after=after, upto=upto):
-            decoding = example.act.data.decoding
-            met.note("" if decoding is None else decoding.state_key, example.acted)
-            document = cycle_document(example, workshop)
-            if isinstance(document, LeftOut):
-                tally.leave(document)
-            else:
-                content = encode(document)
-                spill.add_unparted(row_id_of("cycles", content), document.state_key, content)
-                tally.take_cycle(document)
+        for page in store.examples.pages(after=after, upto=upto):
+            taken: list[Example] = []
+            for example in page:
+                met.note(decoding_of(example).state_key, example.acted)
+                if reason := outside(example, job.selection):
+                    tally.leave(LeftOut(reason, (example.act.action_id,)))
+                else:
+                    taken.append(example)
+            rows = _documents(taken, redact)
+            spill.add_unparted(
+                (row_id_of("cycles", content), row.state_key, content) for row in rows for content in [_encode(row)]
+            )
+            tally.take_cycles(rows)
         spill.flush()
     return _Half(tally, met, spill.rows())
+
+
+def _documents(examples: Sequence[Example], redact: Redactor) -> list[CycleDocument]:
+    """The rows of these acts, their texts redacted all at once."""
+    replies = redact.all([one.act.data.raw for one in examples])
+    thoughts = redact.all([one.act.data.thought for one in examples])
+    return [cycle_document(*one) for one in zip(examples, replies, thoughts, strict=True)]
 
 
 @contextmanager
@@ -145,7 +171,8 @@ def _live(pipe: Connection, parent: int, job: _Job, after: int, upto: int, path:
     try:
         store = job.location.reader()
         try:
-            said: _Half | Exception = _half(store, job, after, upto, path)
+            with _without_collector():
+                said: _Half | Exception = _half(store, job, after, upto, path)
         finally:
             store.close()
     except Exception as error:  # it is raised where it is read

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
@@ -77,29 +77,53 @@ _KEPT_LENGTH: Final = 400
 """Lines whose result is kept, and the characters of the longest of them: some 10 MB."""
 
 
-def redactor(masker: Masker) -> Callable[[str], str]:
-    """The function that redacts a text: secrets become `[secret]`, personal data `[EMAIL]`, `[PHONE]` and so on.
+class Redactor:
+    """Redacts texts: secrets become `[secret]`, personal data `[EMAIL]`, `[PHONE]` and so on. Twice gives the same as
+    once."""
 
-    Twice gives the same as once. Raises UsageError where the extra `data` is not installed.
-    """
-    try:
-        key_patterns()
-        _scan()
-    except ImportError as error:
-        raise UsageError(
-            "secrets and personal data are found by detect-secrets and datafog, which are not installed: "
-            "pip install 'conch-agent[data]'"
-        ) from error
+    def __init__(self, masker: Masker) -> None:
+        """Raises UsageError where the extra `data` is not installed."""
+        try:
+            key_patterns()
+            _scan()
+        except ImportError as error:
+            raise UsageError(
+                "secrets and personal data are found by detect-secrets and datafog, which are not installed: "
+                "pip install 'conch-agent[data]'"
+            ) from error
+        self._masker = masker
 
-    def redact(text: str) -> str:
-        text = masker.text(text if text.isascii() else well_formed(text))
+    def __call__(self, text: str) -> str:
+        """The text, redacted."""
+        text = self._masker.text(text if text.isascii() else well_formed(text))
         if "PRIVATE KEY-----" in text:
             text = _without_private_keys(text)
         if is_plain(text):
             return text
         return "\n".join(_kept(line) if len(line) <= _KEPT_LENGTH else _redacted(line) for line in text.split("\n"))
 
-    return redact
+    def all(self, texts: Sequence[str]) -> list[str]:
+        """Each text as it is redacted alone. What they are searched for is searched in all of them at once, and only a
+        sign that is there in each: of texts that are mostly plain it takes a tenth of the time."""
+        found = list(texts)
+        plain = [place for place, text in enumerate(texts) if text.isascii()]
+        whole = "\n".join(map(texts.__getitem__, plain))
+        signs = [sign for sign in (self._is_masked, *_SIGNS) if sign(whole)]
+        suspects = set(range(len(texts))).difference(plain)
+        for sign in signs:
+            suspects.update(place for place in plain if sign(texts[place]))
+        for place in suspects:
+            found[place] = self(texts[place])
+        return found
+
+    def _is_masked(self, text: str) -> bool:
+        return self._masker.text(text) is not text
+
+
+def redactor(masker: Masker) -> Redactor:
+    """What redacts a text without the secrets of the masker. Raises UsageError where the extra `data` is not
+    installed."""
+    return Redactor(masker)
 
 
 @lru_cache(_KEPT_LINES)
@@ -130,30 +154,59 @@ def keys_in(line: str) -> list[re.Pattern[str]]:
 def is_plain(text: str) -> bool:
     """Whether no line of the text holds a key of a service or personal data: false for each that does, and for few
     others."""
-    if not text.isascii():
-        return False
-    raw, lower = text.encode(), text.lower()
-    return not (
-        _LEAST_RUN in raw.translate(_RUN)
-        or "//" in text
-        or "eyJ" in text
-        or "AP" in text
-        or "AKC" in text
-        or "AccountKey=" in text
-        or "aws" in lower
-        or "xox" in lower
-        or _is_unknown_there()
-        or (_may_hold_people(raw) and _PERSONAL_LINE.search(text))
+    return (
+        text.isascii()
+        and not any(sign(text) for sign in _KEY_SIGNS)
+        and not (_may_hold_people(text) and _PERSONAL_LINE.search(text))
     )
 
 
-def _may_hold_people(raw: bytes) -> bool:
+def _may_hold_key(text: str) -> bool:
+    # A single letter is found ten times as fast as two or three.
+    return (
+        "//" in text
+        or ("J" in text and "eyJ" in text)
+        or ("A" in text and ("AP" in text or "AKC" in text or "AccountKey=" in text))
+    )
+
+
+def _may_hold_key_in_either_case(text: str) -> bool:
+    lower = text.lower()
+    return "aws" in lower or ("x" in lower and "xox" in lower)
+
+
+def _holds_long_run(text: str) -> bool:
+    return _LEAST_RUN in text.encode().translate(_RUN)
+
+
+def _may_hold_people(text: str) -> bool:
+    raw = text.encode()
     rest = raw.translate(None, b"0123456789")
     return (
-        b"..." in rest
-        or b"@" in raw
+        b"@" in raw
+        or (len(raw) > len(rest) and b"..." in rest)
         or (len(raw) - len(rest) >= 7 and _SEVEN_DIGITS in raw.translate(_DIGITS, _BETWEEN_DIGITS))
     )
+
+
+def _holds_private_key(text: str) -> bool:
+    return "PRIVATE KEY-----" in text
+
+
+def _is_unknown_there(_: str) -> bool:
+    """Whether there is a pattern that needs nothing: of a detector that this module does not know."""
+    return _any_unknown()
+
+
+_KEY_SIGNS: Final[tuple[Callable[[str], bool], ...]] = (
+    _holds_long_run,
+    _may_hold_key,
+    _may_hold_key_in_either_case,
+    _is_unknown_there,
+)
+_SIGNS: Final = (*_KEY_SIGNS, _may_hold_people, _holds_private_key)
+"""What an ASCII text has one of that is not plain. Each is true of texts that are joined by line ends exactly where it
+is true of one of them: what it looks for has no line end within."""
 
 
 def _without_private_keys(text: str) -> str:
@@ -242,8 +295,7 @@ def _key_pattern(detector: str, pattern: re.Pattern[str]) -> KeyPattern:
 
 
 @cache
-def _is_unknown_there() -> bool:
-    """Whether there is a pattern that needs nothing: of a detector that this module does not know."""
+def _any_unknown() -> bool:
     return any((one.needles, one.run) == _NOTHING for one in key_patterns())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from conch.bus import PARTITIONS
 from conch.errors import StoreError
+from conch.experience.packing import new_unpacked
 from conch.experience.write_batch import InsertStatement, Row
 from conch_schemas import ActionTaken, ContractViolationError, NeedsChanged, WeightsSet, decode
 
@@ -116,6 +117,8 @@ class OpenStore:
 
     def __init__(self, db: Database) -> None:
         self.db = db
+        self.unpacked: Callable[[Any], Any] = new_unpacked()
+        """A body of a column that was read as it is. It is for whoever holds the connection, as `reading` gives it."""
         self._turn = threading.RLock()
 
     def close(self) -> None:

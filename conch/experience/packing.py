@@ -47,13 +47,19 @@ def register(connection: sqlite3.Connection) -> None:
 
 def new_packing() -> Packing:
     """For one thread at a time."""
-    dictionary = _dictionary()
-    compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=dictionary, write_checksum=True)
-    decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
-    empty = compressor.compress(b"")
+    compressor = _compressor()
 
     def packed(body: bytes | str) -> bytes:
         return compressor.compress(body) if isinstance(body, bytes) else _TEXT + compressor.compress(body.encode())
+
+    return Packing(packed, new_unpacked())
+
+
+def new_unpacked() -> Callable[[Value], Value]:
+    """A decompressor alone: what `unpacked` is in SQL, for columns that were read as they are. Of many rows that is
+    sooner done than in the statement, which calls back once for each."""
+    decompressor = zstandard.ZstdDecompressor(dict_data=_dictionary())
+    decompress, size_of, empty = decompressor.decompress, zstandard.frame_content_size, _empty()
 
     def unpacked(body: Value) -> Value:
         if not isinstance(body, bytes):
@@ -64,15 +70,24 @@ def new_packing() -> Packing:
                 return body
             frame, is_text = body[1:], True
         try:
-            size = zstandard.frame_content_size(frame)
+            size = size_of(frame)
             if size > LARGEST or (size == 0 and frame != empty):  # of size 0, no checksum would be looked at
                 return body
-            found = decompressor.decompress(frame, max_output_size=LARGEST)
+            found = decompress(frame, max_output_size=LARGEST)
             return found.decode() if is_text else found
         except (zstandard.ZstdError, UnicodeDecodeError):
             return body
 
-    return Packing(packed, unpacked)
+    return unpacked
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=LEVEL, dict_data=_dictionary(), write_checksum=True)
+
+
+@cache
+def _empty() -> bytes:
+    return _compressor().compress(b"")
 
 
 @cache

@@ -420,6 +420,10 @@ class ExampleReader(Protocol):
         and the writer not blocked. Without `prompts` their messages are empty, which takes half of the time."""
         ...
 
+    def pages(self, *, after: int = 0, upto: int | None = None) -> Iterator[list[Example]]:
+        """What `walk` gives without prompts, a page at a time."""
+        ...
+
     def halves(self) -> tuple[int, int, int]:
         """(how many experiences there are, the `seq` of the last one of the first half, that of the last of all)."""
         ...

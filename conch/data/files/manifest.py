@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 import rfc8785
@@ -141,14 +141,15 @@ class Tally:
         if row.tier is not None:
             self._longer += _length(row.columns, ("chosen",)) - _length(row.columns, ("rejected",))
 
-    def take_cycle(self, one: CycleDocument) -> None:
-        """Count a row of cycles that goes in, the split of which is still to be settled."""
-        self.seen += 1
-        self.rows += 1
-        self._met[None, one.state_key] += 1
-        self._alike[
-            one.agent, one.origin, one.skill, one.status, one.policy, one.weights, None, one.reward // 0.25, None, 0
-        ] += 1
+    def take_cycles(self, rows: Sequence[CycleDocument]) -> None:
+        """Count rows of cycles that go in, the split of which is still to be settled."""
+        self.seen += len(rows)
+        self.rows += len(rows)
+        self._met.update([(None, one.state_key) for one in rows])
+        self._alike.update([
+            (one.agent, one.origin, one.skill, one.status, one.policy, one.weights, None, one.reward // 0.25, None, 0)
+            for one in rows
+        ])  # fmt: skip
 
     def add(self, other: Tally) -> None:
         """Count what another one has counted."""

@@ -205,7 +205,7 @@ def _write_parquet(file: BinaryIO, lines: Iterator[bytes], format: Format, conte
         read: deque[Future[pa.Table]] = deque()
         for group in _groups(lines):
             block = b"\n".join(group) + b"\n"
-            read.append(thread.submit(table.read, block, max(map(len, group))))
+            read.append(thread.submit(table.read, block))
             content.update(block)
             rows += len(group)
             if len(read) > _AHEAD:

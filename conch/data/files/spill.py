@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain, islice
+from operator import eq
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
 from conch.data.row import SPLITS, Row, Split
 from conch.errors import ContractError
 
-_BUFFER: Final = 64 * 1024
-"""Bytes of rows with the same first byte that are gathered before they are written."""
+_BUFFER: Final = 16 * 1024 * 1024
+"""Bytes of rows that are gathered before they are written, those with the same first byte together."""
 _ID: Final = 64
 """Digits of a row id."""
 _HEAD: Final = _ID + 32
@@ -35,10 +37,10 @@ class SpilledRows:
     path: Path
     pieces: Mapping[str, Sequence[tuple[int, int]]]
     """(place, length) of what is in the file."""
-    held: Mapping[str, bytes | bytearray]
+    held: Mapping[str, bytes]
     """What is in memory."""
 
-    def bucket(self, file: BinaryIO, first: str) -> list[bytes | bytearray]:
+    def bucket(self, file: BinaryIO, first: str) -> list[bytes]:
         """All rows of this first byte; `file` is open on `path`."""
         written = [os.pread(file.fileno(), size, at) for at, size in self.pieces.get(first, ())]
         return [*written, self.held.get(first, b"")]
@@ -50,7 +52,8 @@ class Spill:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._size = 0
-        self._held: dict[str, bytearray] = {}
+        self._held: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._held_bytes = 0
         self._pieces: dict[str, list[tuple[int, int]]] = {}
         self._file = path.open("x+b", buffering=0)
 
@@ -64,35 +67,37 @@ class Spill:
         """Put the row there, in its split."""
         self._put(row.row_id, _PARTS[row.split], row.content)
 
-    def add_unparted(self, row_id: str, state_key: str, content: bytes) -> None:
-        """Put a row there that is to be in the split of its state, which is not known yet."""
-        self._put(row_id, _state_part(state_key), content)
+    def add_unparted(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
+        """Put rows (id, state key, content) there that are to be in the splits of their states, which are not known
+        yet."""
+        for row_id, state_key, content in rows:
+            self._put(row_id, _state_part(state_key), content)
 
     def _put(self, row_id: str, part: bytes, content: bytes) -> None:
-        first = row_id[:2]
-        held = self._held.get(first)
-        if held is None:
-            held = self._held[first] = bytearray()
-        held += b"%b%b%b\n" % (row_id.encode(), part, content)
-        if len(held) >= _BUFFER:
-            self._write(first, held)
+        line = b"%b%b%b\n" % (row_id.encode(), part, content)
+        self._held[row_id[:2]].append(line)
+        self._held_bytes += len(line)
+        if self._held_bytes >= _BUFFER:
+            self.flush()
 
     def rows(self) -> SpilledRows:
         """All that was put there."""
-        return SpilledRows(self._path, self._pieces, self._held)
+        held = {first: b"".join(lines) for first, lines in self._held.items()}
+        return SpilledRows(self._path, self._pieces, held)
 
     def flush(self) -> None:
-        """Write what is in memory, for another process."""
-        for first, held in self._held.items():
-            self._write(first, held)
+        """Write what is in memory: for another process, too."""
+        for first, lines in self._held.items():
+            self._write(first, b"".join(lines))
         self._held.clear()
+        self._held_bytes = 0
 
-    def _write(self, first: str, held: bytearray) -> None:
-        self._pieces.setdefault(first, []).append((self._size, len(held)))
-        while held:
-            written = self._file.write(held)
+    def _write(self, first: str, rows: bytes) -> None:
+        self._pieces.setdefault(first, []).append((self._size, len(rows)))
+        while rows:
+            written = self._file.write(rows)
             self._size += written
-            del held[:written]
+            rows = rows[written:]
 
 
 def sorted_rows(spilled: Sequence[SpilledRows], part: Callable[[bytes], Split]) -> Iterator[tuple[Split, bytes]]:
@@ -106,15 +111,16 @@ def sorted_rows(spilled: Sequence[SpilledRows], part: Callable[[bytes], Split]) 
             lines = b"".join(chain.from_iterable(one.bucket(file, f"{byte:02x}") for one, file in files)).split(b"\n")
             lines.pop()
             lines.sort()
-            if any(line[:_ID] == after[:_ID] for line, after in pairwise(lines)):
+            ids = [line[:_ID] for line in lines]
+            if any(map(eq, ids, islice(ids, 1, None))):
                 raise ContractError("a row of the data set came twice: each has acts of its own")
-            for line in lines:
+            for row_id, line in zip(ids, lines, strict=True):
                 key = line[_ID:_HEAD]
                 found = splits.get(key)
                 if found is None:
                     split = known.get(key) or part(key)
                     found = splits[key] = (split, f'","split":"{split}"}}'.encode())
-                yield found[0], b'%b,"row_id":"%b%b' % (line[_HEAD:-1], line[:_ID], found[1])
+                yield found[0], b'%b,"row_id":"%b%b' % (line[_HEAD:-1], row_id, found[1])
 
 
 def parts_of(states: Iterable[str]) -> dict[bytes, str]:

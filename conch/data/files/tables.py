@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from conch.data.row import PAIRED, Format
 from conch.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_REPEATED: Final = [
+    *("agent", "policy", "weights", "kind", "tool", "model", "engine", "constraint", "skill", "status", "origin"),
+    *("role", "split", "state_key", "episode"),
+    *("scores.list.element.component", "scores.list.element.status", "needs.list.element.need"),
+]
+"""Columns of cycles of which the values repeat. A dictionary of one whose values are all different, such as ids and
+thoughts, takes time and room."""
 
 
 def refuse_without_arrow() -> None:
@@ -89,17 +97,21 @@ class ParquetFile:
 
         self._schema = schema_of(format)
         self._writer = pq.ParquetWriter(
-            file, self._schema, compression="zstd", use_dictionary=True, write_statistics=["row_id"]
+            file,
+            self._schema,
+            compression="zstd",
+            use_dictionary=_REPEATED if format == "cycles" else True,
+            write_statistics=["row_id"],
         )
 
-    def read(self, lines: bytes, longest: int) -> pa.Table:
-        """The table of these rows, each a line of JSON in UTF-8 of at most `longest` bytes. Any thread may do it."""
+    def read(self, lines: bytes) -> pa.Table:
+        """The table of these rows, each a line of JSON in UTF-8. Any thread may do it."""
         import pyarrow as pa
         import pyarrow.json as pj
 
         found = pj.read_json(
             pa.BufferReader(lines),
-            read_options=pj.ReadOptions(use_threads=False, block_size=max(longest + 2, 1 << 20)),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
             parse_options=pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="error"),
         )
         assert isinstance(found, pa.Table)

@@ -149,12 +149,13 @@ _act: Final = msgspec.json.Decoder(ExampleAct).decode
 _marked: Final = msgspec.json.Decoder(_MarkedAct).decode
 _verdict: Final = msgspec.json.Decoder(ExampleVerdict).decode
 _messages: Final = msgspec.json.Decoder(tuple[ExampleMessage, ...]).decode
+# The bodies are read as they are, and unpacked a page at a time.
 _EXAMPLE: Final = """
-    SELECT e.act, e.seq, e.revision, e.acted, unpacked(e.verdict), unpacked(a.body),
-    (SELECT unpacked(body) FROM contexts c WHERE c.act = e.act AND c.kind = 'messages')
+    SELECT e.act, e.seq, e.revision, e.acted, e.verdict, a.body,
+    (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'messages')
     FROM experiences e JOIN acts a ON a.act = e.act """
 _PROMPTLESS: Final = """
-    SELECT e.act, e.seq, e.revision, e.acted, unpacked(e.verdict), unpacked(a.body), NULL
+    SELECT e.act, e.seq, e.revision, e.acted, e.verdict, a.body, NULL
     FROM experiences e JOIN acts a ON a.act = e.act """
 _NEXT: Final = "WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?"
 _COUNT: Final = "SELECT count(*), coalesce(max(seq), 0) FROM experiences"
@@ -170,8 +171,9 @@ _CORRECTIONS: Final = """
     WHERE (c.act, c.kind) IN (SELECT act, kind FROM contexts WHERE kind >= 'correction:' AND kind < 'correction;')
     ORDER BY c.kind"""
 """By the index over the kinds, which is read whole; the bodies are read of the corrections alone."""
-_PAGE: Final = 500
-"""Experiences that are read at one time."""
+_PAGE: Final = 128
+"""Experiences that are read at one time: what is made of them stays in the processor's cache. Of 500 they take a fifth
+more of its time, and of 50 the statements do."""
 
 
 class SqlExamples:
@@ -181,12 +183,33 @@ class SqlExamples:
         self._file = file
 
     def walk(self, *, prompts: bool = True, after: int = 0, upto: int | None = None) -> Iterator[Example]:
-        seq, sql = after, (_EXAMPLE if prompts else _PROMPTLESS) + _NEXT
-        while rows := self._file.rows(sql, seq, LARGEST if upto is None else upto, _PAGE):
-            with self._file.intact():
-                page = [_example(row) for row in rows]
+        for page in self._pages(_EXAMPLE if prompts else _PROMPTLESS, after, upto):
             yield from page
-            seq = rows[-1][1]
+
+    def pages(self, *, after: int = 0, upto: int | None = None) -> Iterator[list[Example]]:
+        return self._pages(_PROMPTLESS, after, upto)
+
+    def _pages(self, sql: str, after: int, upto: int | None) -> Iterator[list[Example]]:
+        seq = after
+        while page := self._read(sql + _NEXT, seq, LARGEST if upto is None else upto, _PAGE):
+            yield page
+            seq = page[-1].seq
+
+    def _read(self, sql: str, *values: object) -> list[Example]:
+        unpacked = self._file.unpacked
+        with self._file.reading() as db, self._file.intact():
+            return [
+                Example(
+                    _act(unpacked(body)),
+                    _verdict(unpacked(verdict)),
+                    revision,
+                    seq,
+                    acted,
+                    () if messages is None else _messages(unpacked(messages)),
+                    number,
+                )
+                for number, seq, revision, acted, verdict, body, messages in db.execute(sql, values).fetchall()
+            ]
 
     def marks(self) -> Iterator[ExampleMark]:
         seq = 0
@@ -204,20 +227,13 @@ class SqlExamples:
 
     def numbered(self, numbers: Sequence[int]) -> list[Example]:
         with self._file.snapshot():
-            rows = [self._file.row(_EXAMPLE + "WHERE e.act = ?", number) for number in numbers]
-            return [_example(row) for row in rows if row is not None]
+            return [one for number in numbers for one in self._read(_EXAMPLE + "WHERE e.act = ?", number)]
 
     def systems(self) -> dict[str, str]:
         return dict(self._file.rows(_SYSTEMS))
 
     def corrections(self) -> dict[str, str]:
         return dict(self._file.rows(_CORRECTIONS))
-
-
-def _example(row: Sequence[Any]) -> Example:
-    number, seq, revision, acted, verdict, body, messages = row
-    said = () if messages is None else _messages(messages)
-    return Example(_act(body), _verdict(verdict), revision, seq, acted, said, number)
 
 
 def _mark(row: Sequence[Any]) -> ExampleMark:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from conch.consumer import follow
 from conch.experience import ExperienceStore
+from conch.experience.queries import examples
 from conch_schemas import AnswerRated, Decoding, PolicySet, consequence_id
 
 if TYPE_CHECKING:
@@ -46,6 +49,20 @@ def test_the_halves_of_the_examples_are_all_of_them(store: ExperienceStore, fact
 
     assert (acts, [one.act.cycle for one in first], [one.act.cycle for one in second]) == (5, [0, 1, 2], [3, 4])
     assert first + second == list(store.examples.walk())
+
+
+def test_pages_are_the_examples_without_prompts(
+    store: ExperienceStore, facts: Facts, shared_events: Apply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is on one page, in the order of the walk, between the bounds; a store without acts has no page."""
+    assert list(store.examples.pages()) == []
+    shared_events(store, facts.weights(), *(one for n in range(5) for one in (facts.decided(n), *facts.judged(n))))
+    monkeypatch.setattr(examples, "_PAGE", 2)
+    bare = list(store.examples.walk(prompts=False))
+
+    assert list(store.examples.pages()) == [bare[:2], bare[2:4], bare[4:]]
+    assert list(store.examples.pages(after=bare[0].seq, upto=bare[3].seq)) == [bare[1:3], bare[3:4]]
+    assert [one.messages for one in bare] == [()] * 5 != [one.messages for one in store.examples.walk()]
 
 
 def test_an_act_of_an_older_version_has_no_decoding(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:

@@ -265,8 +265,6 @@ async def _reply(
         "max_tokens": PROBE_TOKENS,
         "stream": False,
     }
-    if settings.kind == "local":  # llama.cpp: a prompt of which a slot has read the beginning is rounded otherwise
-        body["cache_prompt"] = False
     answer = await api.chat(body, settings.timeout)
     if answer.status != 200:
         raise api.refused(f"a probe as {model}", answer)

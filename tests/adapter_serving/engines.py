@@ -33,8 +33,6 @@ class Engine:
     turned_to: str = ""
     """What such a reply is; empty: the reply with another end."""
     replies: int = 0
-    fresh: int = 0
-    """Requests that ask for a prompt to be read anew."""
     key: str = "secret-key"
     refuses: bool = False
     """Whether loading is not switched on: there are no such addresses."""
@@ -63,7 +61,6 @@ class Engine:
     async def chat(self, request: Request) -> Response:
         """One reply, in one piece."""
         asked = await request.json()
-        self.fresh += asked.get("cache_prompt") is False
         model = asked["model"].rpartition(":")[2] if self.form == "sglang" else asked["model"]
         if self.hangs:
             await asyncio.Event().wait()

@@ -124,17 +124,6 @@ async def test_replies_of_which_many_are_others_are_not_asked_again() -> None:
     assert "in 5 of 16 replies" in result.why
 
 
-@pytest.mark.parametrize(("kind", "fresh"), [("local", 24), ("openai", 0)])
-async def test_llama_cpp_reads_each_prompt_anew(kind: str, fresh: int) -> None:
-    """What a slot has kept of a prompt is rounded otherwise. Other endpoints may not know the field."""
-    name, lines = await recorded()
-    engine = Engine(loaded={name: "/adapters/a"})
-    async with engine.listening() as settings:
-        await probe(settings.model_copy(update={"kind": kind}), name, BASE, lines)
-
-    assert (engine.replies, engine.fresh) == (24, fresh)
-
-
 async def test_a_reply_that_rounding_turned_is_not_recorded() -> None:
     """Of three replies to a prompt the one that came twice is the record."""
     name, lines = await recorded()

@@ -6,11 +6,9 @@ that they did not apply.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from itertools import cycle, islice
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -27,18 +25,15 @@ PROBE_TOKENS: Final = 24
 ASKS: Final = 16
 """Least number of replies under the adapter's name. Where half of the replicas lack the adapter, all 16 come from the
 others once in 65,000 probes."""
-AGAIN: Final = 3
-"""Times that a prompt is asked again whose reply is not the recorded one. Where an engine decodes several replies in
-one batch, rounding now and then turns a token that was nearly a tie."""
-AGAIN_SHARE: Final = 0.25
-"""Most of the replies under a name that are asked again. Rounding turns few, as one of six of SmolLM2's base beside an
-agent's own questions; of other weights most differ."""
+EXACT_SHARE: Final = 0.75
+"""Least share of the adapter's replies that equal the record as a whole. The others must part from the base's reply as
+the record does: where an engine decodes several replies in one batch, rounding may turn a later token that was nearly a
+tie. Also the least share of the base's replies that part from the adapter's as the record does: beside an agent's own
+questions llama.cpp gave 5 of 6 of SmolLM2's; another base gives none, or few."""
+
 FORK_CHARACTERS: Final = 8
 """Characters, some two tokens, in which a reply that is not the recorded one has to follow the record behind the place
 where the records of base and adapter part."""
-EXACT_SHARE: Final = 0.75
-"""Least share of an engine's first replies that are those of the training as a whole, where it computes as training
-does."""
 CARRIED_SHARE: Final = 0.5
 """Least share of the prompts on which an engine of other numerics, as one that multiplies in 8 bits, parts base and
 adapter as their training did.
@@ -67,10 +62,6 @@ class ProbeResult:
 async def probe(settings: OneMindSettings, name: str, base: str, lines: Sequence[ProbeLine]) -> ProbeResult:
     """Ask each prompt that tells base and adapter apart under both names, the adapter's ASKS times or more in all.
 
-    Each reply has to be the recorded one as a whole. The few that are not are asked again, AGAIN times at most: what
-    counts is the last reply to each question. One reply of the adapter that is like the base's has all its questions
-    asked once more, and then none may be.
-
     `settings`: address, key and `timeout` of each request. `name`: as `AdapterServing.ensure` returned it. Each request
     has a connection of its own, so that several replicas behind one address are met. Raises ServingError where one gets
     no reply: the name is unknown, the engine is away or too slow.
@@ -78,73 +69,34 @@ async def probe(settings: OneMindSettings, name: str, base: str, lines: Sequence
     telling = [line for line in lines if _tells(line)]
     if not telling:
         return ProbeResult(False, False, False, "the record has no prompt on which base and adapter differ")
-    asks = max(ASKS, len(telling))
-    of_base = [_Question(line.messages, line.base, line.adapter) for line in telling]
-    of_adapter = [_Question(line.messages, line.adapter, line.base) for line in islice(cycle(telling), asks)]
+    tally = _Tally()
     async with aclosing(EngineApi(settings.base_url, settings.api_key)) as api:
-        known = await _ask(api, settings, base, of_base)
-        found = await _ask(api, settings, name, of_adapter)
-        if len(found.others) == 1:
-            found = await _ask(api, settings, name, of_adapter)
-    return _result(name, base, known, found)
+        await _ask(api, settings, (name, base), telling, tally)
+    return tally.result(name, base, len(telling))
 
 
-@dataclass(frozen=True)
-class _Question:
-    messages: Sequence[PromptMessage]
-    own: str
-    """The recorded reply under the name that is asked."""
-    other: str
-    """The recorded reply under the other one."""
-
-
-@dataclass
-class _Replies:
-    """The replies under a name, the last one to each question."""
-
-    questions: Sequence[_Question]
-    texts: list[str]
-    others: set[int] = field(default_factory=set)
-    """Places of the questions to which a reply, the last one or one before it, was like the other name's."""
-    is_named: bool = True
-    """Whether all bear the name that was asked for."""
-
-    @property
-    def differing(self) -> list[int]:
-        """Places of the questions whose reply is not the recorded one."""
-        pairs = enumerate(zip(self.questions, self.texts, strict=True))
-        return [place for place, (question, text) in pairs if text != question.own]
-
-    @property
-    def following(self) -> int:
-        """Replies that part from the other name's as the record does."""
-        pairs = zip(self.questions, self.texts, strict=True)
-        return sum(_follows(text, question.own, question.other) for question, text in pairs)
-
-
-async def _ask(api: EngineApi, settings: OneMindSettings, model: str, questions: Sequence[_Question]) -> _Replies:
-    """Ask all questions in their order; then those again whose reply is not the recorded one, where they are few."""
-    found = _Replies(questions, [""] * len(questions))
-    places = list(range(len(questions)))
-    for _ in range(1 + AGAIN):
-        for place in places:
-            question = questions[place]
-            text, echoed = await _reply(api, settings, model, question.messages)
-            found.texts[place] = text
-            if _follows(text, question.other, question.own):
-                found.others.add(place)
-            found.is_named &= echoed == model
-        places = found.differing
-        if len(places) > math.ceil(AGAIN_SHARE * len(questions)):
-            break
-    return found
+async def _ask(
+    api: EngineApi, settings: OneMindSettings, names: tuple[str, str], telling: Sequence[ProbeLine], tally: _Tally
+) -> None:
+    """Ask the base once and the adapter at least ASKS times, and count. `names`: of adapter and base."""
+    name, base = names
+    for line in telling:
+        text, _ = await _reply(api, settings, base, line.messages)
+        tally.base_holds += _follows(text, line.base, line.adapter)
+    for number in range(max(ASKS, len(telling))):
+        line = telling[number % len(telling)]
+        text, echoed = await _reply(api, settings, name, line.messages)
+        tally.asked += 1
+        tally.named += echoed == name
+        tally.exact += text == line.adapter
+        tally.as_adapter += _follows(text, line.adapter, line.base)
+        tally.as_base += _follows(text, line.base, line.adapter)
 
 
 async def record_probe(
     settings: OneMindSettings, name: str, base: str, prompts: Sequence[Sequence[PromptMessage]]
 ) -> tuple[ProbeLine, ...]:
-    """The record of these prompts, as the engine replies to them under both names now. Each is asked twice, one whose
-    two replies differ once more: a reply that rounding turned is no record.
+    """The record of these prompts, as the engine replies to them under both names now.
 
     Raises ServingError where it gets no reply, and where no reply differs: the engine does not apply the adapter, or
     the adapter changes nothing.
@@ -153,8 +105,8 @@ async def record_probe(
     async with aclosing(EngineApi(settings.base_url, settings.api_key)) as api:
         for prompt in prompts:
             messages = tuple(prompt)
-            of_base = await _steady(api, settings, base, messages)
-            of_adapter = await _steady(api, settings, name, messages)
+            of_base, _ = await _reply(api, settings, base, messages)
+            of_adapter, _ = await _reply(api, settings, name, messages)
             lines.append(ProbeLine(messages=messages, base=of_base, adapter=of_adapter))
     if not any(map(_tells, lines)):
         raise ServingError(
@@ -162,13 +114,6 @@ async def record_probe(
             "adapter changes nothing"
         )
     return tuple(lines)
-
-
-async def _steady(api: EngineApi, settings: OneMindSettings, model: str, messages: Sequence[PromptMessage]) -> str:
-    """The greedy reply that came twice of three times, else the last."""
-    first, _ = await _reply(api, settings, model, messages)
-    second, _ = await _reply(api, settings, model, messages)
-    return first if first == second else (await _reply(api, settings, model, messages))[0]
 
 
 def unlike_training(
@@ -203,38 +148,52 @@ def unlike_training(
     return ""
 
 
-def _result(name: str, base: str, known: _Replies, found: _Replies) -> ProbeResult:
-    """`known`: the replies under the base's name; `found`: those under the adapter's."""
-    why = _why(name, base, known, found)
-    matches = not known.differing and not found.differing
-    return ProbeResult(matches, not found.others, found.is_named, why)
+@dataclass
+class _Tally:
+    """Counts of replies."""
 
+    asked: int = 0
+    base_holds: int = 0
+    """Replies under the base's name that are the recorded base's."""
+    named: int = 0
+    exact: int = 0
+    as_adapter: int = 0
+    as_base: int = 0
 
-def _why(name: str, base: str, known: _Replies, found: _Replies) -> str:
-    asked, prompts = len(found.questions), len(known.questions)
-    if len(found.others) == asked:
-        return f"{name} replies like {base} to all {prompts} prompts: the adapter is not applied"
-    if found.others:
-        return (
-            f"{name} replied like {base} in {len(found.others)} of {asked} cases: not all replicas have the "
-            "adapter, or it is evicted now and then"
-        )
-    if known.differing:
-        return (
-            f"{base} replies otherwise than recorded to {len(known.differing)} of {prompts} prompts: another "
-            "base, or another engine, is below the adapter"
-        )
-    if others := asked - found.following:
-        return (
-            f"{name} replied neither like the adapter nor like {base} in {others} of {asked} cases: other "
-            "weights are served under the name"
-        )
-    if found.differing:
-        return (
-            f"{name} parts from the record in {len(found.differing)} of {asked} replies after their "
-            "beginning: other weights are served under the name"
-        )
-    return ""
+    def result(self, name: str, base: str, prompts: int) -> ProbeResult:
+        why = self._why(name, base, prompts)
+        matches = self.base_holds >= EXACT_SHARE * prompts and self.as_adapter == self.asked and self._is_exact
+        return ProbeResult(matches, self.as_base == 0, self.named == self.asked, why)
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.exact >= EXACT_SHARE * self.asked
+
+    def _why(self, name: str, base: str, prompts: int) -> str:
+        others = self.asked - self.as_base - self.as_adapter
+        if self.as_base == self.asked:
+            return f"{name} replies like {base} to all {prompts} prompts: the adapter is not applied"
+        if self.as_base:
+            return (
+                f"{name} replied like {base} in {self.as_base} of {self.asked} cases: not all replicas have the "
+                "adapter, or it is evicted now and then"
+            )
+        if self.base_holds < EXACT_SHARE * prompts:
+            return (
+                f"{base} replies otherwise than recorded to {prompts - self.base_holds} of {prompts} prompts: another "
+                "base, or another engine, is below the adapter"
+            )
+        if others:
+            return (
+                f"{name} replied neither like the adapter nor like {base} in {others} of {self.asked} cases: other "
+                "weights are served under the name"
+            )
+        if not self._is_exact:
+            return (
+                f"{name} parts from the record in {self.asked - self.exact} of {self.asked} replies after their "
+                "beginning: other weights are served under the name"
+            )
+        return ""
 
 
 def _tells(line: ProbeLine) -> bool:

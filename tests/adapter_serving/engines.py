@@ -28,11 +28,6 @@ class Engine:
     """vllm, sglang or named."""
     lie: str = ""
     """applies-nothing, serves-base, stale, evicts, half."""
-    turned: set[int] = field(default_factory=set)
-    """Numbers of the replies, from 1 on, that rounding turns."""
-    turned_to: str = ""
-    """What such a reply is; empty: the reply with another end."""
-    replies: int = 0
     key: str = "secret-key"
     refuses: bool = False
     """Whether loading is not switched on: there are no such addresses."""
@@ -54,9 +49,7 @@ class Engine:
                 weights = "the adapter before"
             elif (self.lie == "half" and self.asked % 2) or (self.lie == "evicts" and self.asked > 12):
                 weights = BASE
-        said = f"{prompt[:10]}, {weights} says so"
-        self.replies += 1
-        return said if self.replies not in self.turned else self.turned_to or f"{said}!"
+        return f"{prompt[:10]}, {weights} says so"
 
     async def chat(self, request: Request) -> Response:
         """One reply, in one piece."""

@@ -45,7 +45,7 @@ def test_a_removed_cycle_is_named_as_removed(common: CommonOptions) -> None:
     with pytest.raises(ConchError, match="there is no recorded cycle 9 of echo"):
         cycle.show(9, common=common)
 
-    assert told.value.exit_code == 1
+    assert told.value.exit_code == 2
 
 
 async def test_a_removed_cycle_takes_no_score(common: CommonOptions) -> None:

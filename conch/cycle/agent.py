@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -49,8 +49,8 @@ from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thi
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
-from conch.cycle.state.episodes import episode_of, is_task, progressed, standing
-from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember
+from conch.cycle.state.episodes import episode_of, is_task, step_of, task_step
+from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember, worked_on
 from conch.cycle.state.recover import RecoveredAgent
 from conch.cycle.team.steps import TeamSteps
 from conch.cycle.team.workers import RoleSilentError
@@ -87,6 +87,7 @@ from conch_schemas import (
     PolicySet,
     PromptMessage,
     TaskProgressed,
+    TaskStep,
     ThoughtFormed,
     ThoughtGrounded,
     action_id,
@@ -433,7 +434,9 @@ class Agent:
         if known.rate != rate:
             # The position tells it from another process's measure: no id may have two contents.
             key = f"{task}/{self.memory.next_cycle}/{self._at.end}"
-            await self._facts.publish(self._facts.outside(TaskProgressed, key, **standing(task, known, rate)))
+            await self._facts.publish(
+                self._facts.outside(TaskProgressed, key, episode=task, **dict(task_step(known, rate)))
+            )
 
     async def _think(self, number: int) -> None:
         thought: ThoughtResult
@@ -601,10 +604,21 @@ class Agent:
         data["message"] = self.memory.answered_message(result.outcome.answered)
         data["team"] = None if self.team is None else self.team.turn()
         act = self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data)
+        if act.episode is not None:
+            step = self._step_of(worked_on(self.memory, act), act)
+            act = act.model_copy(update={"progress": step})
         await self._facts.publish(act)
         if self._shadow is not None:
             self._shadow.acted(act)
         await self._aftermath()
+
+    def _step_of(self, episodes: Mapping[str, TaskEpisode], act: ActionTaken) -> TaskStep | None:
+        """What an act is as a step of its task, with what a team's topology is; `episodes`: those after the act."""
+        step = step_of(episodes, act)
+        if step is None or self.team is None:
+            return step
+        topology, switched = self.team.standing()
+        return step.model_copy(update={"topology": topology, "switch_committed": switched})
 
     def _effect(self, number: int, decided: ActionDecided, result: ActionResult) -> MeasuredEffect | None:
         """What the act brought about; None where it is not known, or not measured."""
@@ -636,14 +650,10 @@ class Agent:
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:
-            topology, switched = (None, False) if self.team is None else self.team.standing()
-            step = self._facts.after(
-                act,
-                TaskProgressed,
-                **progressed(self.memory, act),
-                topology=topology,
-                switch_committed=switched,
-            )
+            if act.progress is None:  # an older version, cut short before the step, did not say it in the act
+                act = act.model_copy(update={"progress": self._step_of(self.memory.episodes, act)})
+            step = act.task_step()
+            assert step is not None
             await self._facts.publish(step)
         for place, check in enumerate(act.goals):
             if check.outcome == "achieved" and (active := self.memory.goals.get(check.goal)) is not None:

@@ -61,7 +61,6 @@ from conch.log import get_logger
 from conch.memory import REMEMBERED_KINDS
 from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.snapshots import GoalThen
-from conch.tasks import OwnedTasks
 from conch.text import cut
 from conch.tools import CheckResult, Ruling, ToolContext, ToolPolicy, Workspace, implied_act
 from conch_schemas import (
@@ -380,8 +379,12 @@ class Agent:
         await self._settle_goals()
         self._at.memory = self._budget.counted(self.memory)
         await self._measure_goals()
-        await self._think(number)
-        await self._decide(number, self._grounded(number))
+        thought = await self._think(number)
+        async with self._facts.storing(thought):
+            grounded = self._grounded(number, thought)
+        if self._agent_context.count is not None:
+            self._agent_context.count.begun(number)
+        await self._decide(number, grounded)
         await self._reflect(number)
 
     async def _settle_goals(self) -> None:
@@ -438,31 +441,28 @@ class Agent:
                 self._facts.outside(TaskProgressed, key, episode=task, **dict(task_step(known, rate)))
             )
 
-    async def _think(self, number: int) -> None:
+    async def _think(self, number: int) -> ThoughtFormed:
+        """The event of the mind's thought, without secrets, not stored yet."""
         thought: ThoughtResult
         thought, observation = await self._asked(number, think)
         reply, situation = thought.completion, observation.situation
-        await self._facts.publish(
-            self._facts.of_cycle(
-                ThoughtFormed,
-                number,
-                thought=cut(thought.text),
-                need=situation.need,
-                pressing=dict(situation.pressing),
-                usage=reply.usage,
-                model=reply.model,
-                ms=reply.ms,
-                cost=self._cost(reply.cost),
-            )
+        event = self._facts.of_cycle(
+            ThoughtFormed,
+            number,
+            thought=cut(thought.text),
+            need=situation.need,
+            pressing=dict(situation.pressing),
+            usage=reply.usage,
+            model=reply.model,
+            ms=reply.ms,
+            cost=self._cost(reply.cost),
         )
-        if self._agent_context.count is not None:
-            self._agent_context.count.begun(number)
+        return self._facts.masker.event(event)
 
-    def _grounded(self, number: int) -> ThoughtGrounded:
+    def _grounded(self, number: int, thought: ThoughtFormed) -> ThoughtGrounded:
         """The event of the open cycle's thought, checked."""
-        assert self.memory.thought is not None
         found = ground(
-            self.memory.thought.thought.text,
+            thought.thought.text,
             workspace=self._agent_context.workspace,
             notes=self._agent_context.notes,
             tools=self._registry.names,
@@ -503,18 +503,12 @@ class Agent:
                 await self._facts.publish(grounded)
             yield
             return
-        async with OwnedTasks() as tasks:
-            storing = tasks.start(self._facts.publish(grounded), name="conch.agent.grounded")
-            await asyncio.sleep(0)  # it is on its way before anything that the body publishes
+        async with self._facts.storing(grounded):
             self._being_stored = grounded
             try:
                 yield
-            except Exception:
-                await storing
-                raise
             finally:
                 self._being_stored = None
-            await storing
 
     async def _keep(self, prompt: Prompt, message: tuple[str, str] | None) -> None:
         """Keep the decision's prompt with the workspace as it is, for forks, where that is done."""
@@ -729,7 +723,7 @@ class Agent:
         else:
             await self._take_adapter(number)
             await self._measure_goals()
-            await self._decide(number, self._grounded(number) if memory.grounded is None else None)
+            await self._decide(number, self._grounded(number, memory.thought) if memory.grounded is None else None)
         await self._reflect(number)
 
     @asynccontextmanager

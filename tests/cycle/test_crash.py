@@ -195,7 +195,7 @@ async def test_an_open_cycle_that_the_store_has_joined_is_not_acted_again(life: 
     await life.run(2)
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
-        await agent._think(2)
+        await agent._facts.publish(await agent._think(2))
         await life.save(bus)
     life.lose_stream()
     life.mind.asked.clear()

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -49,8 +49,8 @@ from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thi
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
-from conch.cycle.state.episodes import episode_of, is_task, progressed, standing
-from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember
+from conch.cycle.state.episodes import episode_of, is_task, step_of, task_step
+from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember, worked_on
 from conch.cycle.state.recover import RecoveredAgent
 from conch.cycle.team.steps import TeamSteps
 from conch.cycle.team.workers import RoleSilentError
@@ -61,7 +61,6 @@ from conch.log import get_logger
 from conch.memory import REMEMBERED_KINDS
 from conch.minds import MaskedMind, Mind, Prompt, Situation
 from conch.snapshots import GoalThen
-from conch.tasks import OwnedTasks
 from conch.text import cut
 from conch.tools import CheckResult, Ruling, ToolContext, ToolPolicy, Workspace, implied_act
 from conch_schemas import (
@@ -87,6 +86,7 @@ from conch_schemas import (
     PolicySet,
     PromptMessage,
     TaskProgressed,
+    TaskStep,
     ThoughtFormed,
     ThoughtGrounded,
     action_id,
@@ -379,8 +379,12 @@ class Agent:
         await self._settle_goals()
         self._at.memory = self._budget.counted(self.memory)
         await self._measure_goals()
-        await self._think(number)
-        await self._decide(number, self._grounded(number))
+        thought = await self._think(number)
+        async with self._facts.storing(thought):
+            grounded = self._grounded(number, thought)
+        if self._agent_context.count is not None:
+            self._agent_context.count.begun(number)
+        await self._decide(number, grounded)
         await self._reflect(number)
 
     async def _settle_goals(self) -> None:
@@ -433,33 +437,32 @@ class Agent:
         if known.rate != rate:
             # The position tells it from another process's measure: no id may have two contents.
             key = f"{task}/{self.memory.next_cycle}/{self._at.end}"
-            await self._facts.publish(self._facts.outside(TaskProgressed, key, **standing(task, known, rate)))
+            await self._facts.publish(
+                self._facts.outside(TaskProgressed, key, episode=task, **dict(task_step(known, rate)))
+            )
 
-    async def _think(self, number: int) -> None:
+    async def _think(self, number: int) -> ThoughtFormed:
+        """The event of the mind's thought, without secrets, not stored yet."""
         thought: ThoughtResult
         thought, observation = await self._asked(number, think)
         reply, situation = thought.completion, observation.situation
-        await self._facts.publish(
-            self._facts.of_cycle(
-                ThoughtFormed,
-                number,
-                thought=cut(thought.text),
-                need=situation.need,
-                pressing=dict(situation.pressing),
-                usage=reply.usage,
-                model=reply.model,
-                ms=reply.ms,
-                cost=self._cost(reply.cost),
-            )
+        event = self._facts.of_cycle(
+            ThoughtFormed,
+            number,
+            thought=cut(thought.text),
+            need=situation.need,
+            pressing=dict(situation.pressing),
+            usage=reply.usage,
+            model=reply.model,
+            ms=reply.ms,
+            cost=self._cost(reply.cost),
         )
-        if self._agent_context.count is not None:
-            self._agent_context.count.begun(number)
+        return self._facts.masker.event(event)
 
-    def _grounded(self, number: int) -> ThoughtGrounded:
+    def _grounded(self, number: int, thought: ThoughtFormed) -> ThoughtGrounded:
         """The event of the open cycle's thought, checked."""
-        assert self.memory.thought is not None
         found = ground(
-            self.memory.thought.thought.text,
+            thought.thought.text,
             workspace=self._agent_context.workspace,
             notes=self._agent_context.notes,
             tools=self._registry.names,
@@ -500,18 +503,12 @@ class Agent:
                 await self._facts.publish(grounded)
             yield
             return
-        async with OwnedTasks() as tasks:
-            storing = tasks.start(self._facts.publish(grounded), name="conch.agent.grounded")
-            await asyncio.sleep(0)  # it is on its way before anything that the body publishes
+        async with self._facts.storing(grounded):
             self._being_stored = grounded
             try:
                 yield
-            except Exception:
-                await storing
-                raise
             finally:
                 self._being_stored = None
-            await storing
 
     async def _keep(self, prompt: Prompt, message: tuple[str, str] | None) -> None:
         """Keep the decision's prompt with the workspace as it is, for forks, where that is done."""
@@ -601,10 +598,21 @@ class Agent:
         data["message"] = self.memory.answered_message(result.outcome.answered)
         data["team"] = None if self.team is None else self.team.turn()
         act = self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data)
+        if act.episode is not None:
+            step = self._step_of(worked_on(self.memory, act), act)
+            act = act.model_copy(update={"progress": step})
         await self._facts.publish(act)
         if self._shadow is not None:
             self._shadow.acted(act)
         await self._aftermath()
+
+    def _step_of(self, episodes: Mapping[str, TaskEpisode], act: ActionTaken) -> TaskStep | None:
+        """What an act is as a step of its task, with what a team's topology is; `episodes`: those after the act."""
+        step = step_of(episodes, act)
+        if step is None or self.team is None:
+            return step
+        topology, switched = self.team.standing()
+        return step.model_copy(update={"topology": topology, "switch_committed": switched})
 
     def _effect(self, number: int, decided: ActionDecided, result: ActionResult) -> MeasuredEffect | None:
         """What the act brought about; None where it is not known, or not measured."""
@@ -636,14 +644,10 @@ class Agent:
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:
-            topology, switched = (None, False) if self.team is None else self.team.standing()
-            step = self._facts.after(
-                act,
-                TaskProgressed,
-                **progressed(self.memory, act),
-                topology=topology,
-                switch_committed=switched,
-            )
+            if act.progress is None:  # an older version, cut short before the step, did not say it in the act
+                act = act.model_copy(update={"progress": self._step_of(self.memory.episodes, act)})
+            step = act.task_step()
+            assert step is not None
             await self._facts.publish(step)
         for place, check in enumerate(act.goals):
             if check.outcome == "achieved" and (active := self.memory.goals.get(check.goal)) is not None:
@@ -719,7 +723,7 @@ class Agent:
         else:
             await self._take_adapter(number)
             await self._measure_goals()
-            await self._decide(number, self._grounded(number) if memory.grounded is None else None)
+            await self._decide(number, self._grounded(number, memory.thought) if memory.grounded is None else None)
         await self._reflect(number)
 
     @asynccontextmanager

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
@@ -14,6 +17,7 @@ from conch.cycle.state.memory import CYCLE_KINDS, OWN_KINDS, remember
 from conch.cycle.state.recover import RecoveredAgent, refuse_stranger, take
 from conch.errors import BusError, FencedError
 from conch.log import get_logger
+from conch.tasks import OwnedTasks
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
@@ -33,6 +37,8 @@ E = TypeVar("E", bound=Event)
 
 RETURNED = 100
 """Own events that came back lately and are remembered: one that the stream has twice is still our own."""
+TURNS = 4
+"""Turns of the event loop in which a published event reaches the socket: task, publisher, client, its writer."""
 
 
 class AgentPublisher:
@@ -96,6 +102,24 @@ class AgentPublisher:
         note = log.info if isinstance(event, ActionTaken) else log.debug  # a line an act: the stream has the rest
         note(event.TYPE, cycle=event.cycle, seq=stored.seq)
         self._at.memory = remember(self._at.memory, event)
+
+    @asynccontextmanager
+    async def storing(self, event: Event) -> AsyncIterator[None]:
+        """`publish` while the body runs, which publishes nothing and does not need the event in the memory. The event
+        is on its way when the body begins, also where that never waits. Left, it is stored, also where the body failed;
+        cancelled, it may be, as with `publish`."""
+        async with OwnedTasks() as tasks:
+            stored = tasks.start(self.publish(event), name="conch.agent.storing")
+            for _ in range(TURNS):
+                if stored.done():
+                    break
+                await asyncio.sleep(0)
+            try:
+                yield
+            except Exception:
+                await stored
+                raise
+            await stored
 
     def heard(self, arrived: ReceivedEvent) -> None:
         """Take an event from the reader: others' events, and those published while the agent was not running, are

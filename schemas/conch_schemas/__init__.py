@@ -92,7 +92,7 @@ from conch_schemas.subjects import (
     type_filter,
     type_of,
 )
-from conch_schemas.task import TaskProgressed
+from conch_schemas.task import TaskProgressed, TaskStep, task_step_id
 from conch_schemas.team import (
     TeamDecided,
     TeamFormed,
@@ -229,6 +229,7 @@ __all__ = [
     "SenseMeasured",
     "SenseValue",
     "TaskProgressed",
+    "TaskStep",
     "TeamDecided",
     "TeamFormed",
     "TeamLimits",
@@ -268,6 +269,7 @@ __all__ = [
     "source_of",
     "subject_filter",
     "subject_of",
+    "task_step_id",
     "trace_id",
     "trace_of",
     "traceparent_of",

@@ -21,7 +21,9 @@ from conch_schemas.action import (
 from conch_schemas.decoding import Decoding
 from conch_schemas.effect import MeasuredEffect
 from conch_schemas.envelope import Event
+from conch_schemas.task import TaskProgressed, TaskStep, task_step_id
 from conch_schemas.team import TeamTurn
+from conch_schemas.trace import passed_on
 
 
 class PolicySet(Event):
@@ -154,6 +156,30 @@ class ActionTaken(Event):
     it."""
     team: TeamTurn | None = None
     """The turn of a team's role in which it was made; None: the agent is no team."""
+    progress: TaskStep | None = None
+    """What the act was as a step of the task `episode`; the `task.progressed` behind it says the same, and counts no
+    second time. None: it belongs to no task, or was recorded by a version that did not say it."""
+
+    def task_step(self) -> TaskProgressed | None:
+        """The `task.progressed` that the agent publishes behind it, the same each time but for its `time`; None where
+        the act does not say it."""
+        if self.progress is None or self.episode is None or self.action_id is None:
+            return None
+        identity = task_step_id(self.id)
+        return TaskProgressed(
+            id=identity,
+            source=self.source,
+            subject=self.subject,
+            agent=self.agent,
+            cycle=self.cycle,
+            action_id=self.action_id,
+            causation_id=self.id,
+            traceparent=passed_on(self.traceparent, identity),
+            policy=self.policy,
+            episode=self.episode,
+            terminal=self.terminal,
+            **self.progress.__dict__,
+        )
 
     @property
     def place(self) -> tuple[int, int]:

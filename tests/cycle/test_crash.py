@@ -195,7 +195,7 @@ async def test_an_open_cycle_that_the_store_has_joined_is_not_acted_again(life: 
     await life.run(2)
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
-        await agent._think(2)
+        await agent._facts.publish(await agent._think(2))
         await life.save(bus)
     life.lose_stream()
     life.mind.asked.clear()
@@ -273,9 +273,9 @@ async def test_two_copies_never_say_two_things_under_one_id(life: Life) -> None:
     """The second of two copies in the same cycle is refused with a sentence."""
     async with MemoryBus(life.journal) as bus:
         one, two = await life.agent(bus), await life.agent(bus)
-        await one._think(0)
+        await one._facts.publish(await one._think(0))
         with pytest.raises(BusError, match="another content"):
-            await two._think(0)
+            await two._facts.publish(await two._think(0))
 
     assert len(life.facts(ThoughtFormed)) == 1
 

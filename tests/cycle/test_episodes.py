@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from conch.bus import MemoryBus
+from conch.bus import MemoryBus, MemoryJournal
 from conch.minds import Situation
 from conch.rewards.progress import ProgressState, fold, rewarded_advances
 from conch.tools import ToolContext, tool
@@ -121,6 +122,35 @@ def _written(passed: int) -> str:
     return f'TOOL: filesystem(operation="write", path="result", content={json.dumps(_ran(passed))})'
 
 
+async def test_each_act_says_the_step_that_follows_it(task: Life) -> None:
+    """What `task.progressed` says stands in the act before it, word for word; an act of no task says none."""
+    task.mind.decides = _passing(2, None, 4)
+    await task.run(4)
+
+    *of_task, last = task.facts(ActionTaken)
+    steps = [step for step in task.facts(TaskProgressed) if step.action_id]
+    said = [act.task_step() for act in of_task]
+    assert [one and one.model_copy(update={"time": step.time}) for one, step in zip(said, steps, strict=True)] == steps
+    assert (last.progress, last.task_step()) == (None, None)
+
+
+async def test_an_act_of_an_older_version_that_was_cut_short_before_its_step_gets_it(task: Life) -> None:
+    """The act does not say the step: what the memory has does."""
+    task.mind.decides = _passing(2, 3)
+    for at in itertools.count():
+        await task.crash(1, at, stored=True)
+        if task.facts()[-1].TYPE == ActionTaken.TYPE:
+            break
+        task.journal = MemoryJournal()
+    seq, delivery = list(task.journal.events.items())[-1]
+    told = json.loads(delivery.data)
+    del told["data"]["progress"]
+    task.journal.events[seq] = delivery._replace(data=json.dumps(told).encode())
+    await task.run(2)
+
+    assert _told(task) == [(None, 0.25, 0, False), (0, 0.5, 20, False), (1, 0.75, 40, False)]
+
+
 async def test_reflecting_on_a_task_costs_it_tokens(task: Life) -> None:
     """What a reflection used is in the next step's count."""
     task.configured(cycle={"reflect_every": 1})
@@ -209,8 +239,8 @@ async def test_a_crash_at_any_publish_loses_and_doubles_no_step(task: Life, at: 
         bool(task.facts(GoalReached))  # not where the crash kept the last act from being done
     ]
     state, scored = ProgressState(), 0.0
-    for step in steps:
-        state, told = fold(state, step)
+    for said in task.facts(ActionTaken, TaskProgressed):
+        state, told = fold(state, said)
         scored += told.row.r_step if told.row is not None else 0.0
     final = 1.0 if steps[-1].test_pass_rate == 1.0 else 0.0
     rates = [step.test_pass_rate for step in steps if step.test_pass_rate is not None]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
 
 from conch.cycle.effects.phases import role_shares
 from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode
-from conch_schemas import ActionTaken, GoalCheck, TestsCheck
+from conch_schemas import ActionTaken, GoalCheck, TaskStep, TestsCheck
 
 
 def episode_of(memory: AgentMemory, checks: Sequence[GoalCheck]) -> tuple[str | None, bool]:
@@ -32,40 +31,26 @@ def is_task(active: ActiveGoal) -> bool:
     return isinstance(active.goal.check, TestsCheck) and active.pays
 
 
-class EpisodeStep(TypedDict):
-    """The data of `task.progressed`."""
+def step_of(episodes: Mapping[str, TaskEpisode], act: ActionTaken) -> TaskStep | None:
+    """What an act is as a step of its task; None for one of no task. `episodes`: as they are after the act.
 
-    episode: str
-    phase: str | None
-    """planning, coding, testing, critique or done; None: no act of the task had a phase."""
-    roles: dict[str, float] | None
-    """Shares of planner, coder_runner and critic, 0..1; None: no act of the task had a phase."""
-    test_pass_rate: float | None
-    """0..1; None: the check could not be run."""
-    tokens_used: int
-    """Output tokens since the task began."""
-    terminal: bool
-
-
-def progressed(memory: AgentMemory, act: ActionTaken) -> EpisodeStep:
-    """The data of `task.progressed` after an action of a task in the memory; no rate if its check could not be run.
-
-    A task that the action achieved is done; one that was dropped stays in its phase.
+    No rate if its check could not be run. A task that the action achieved is done; one that was dropped stays in its
+    phase.
     """
-    assert act.episode is not None
+    if act.episode is None:
+        return None
     checks = [check for check in act.goals if check.goal == act.episode and check.outcome != "error"]
-    found = standing(act.episode, memory.episodes[act.episode], next((check.measure for check in checks), None))
+    rate = next((check.measure for check in checks), None)
+    found = task_step(episodes[act.episode], rate)
     done = any(check.outcome == "achieved" for check in checks)
-    return {**found, "phase": "done" if done else found["phase"], "terminal": act.terminal}
+    return found.model_copy(update={"phase": "done"}) if done else found
 
 
-def standing(episode: str, known: TaskEpisode, rate: float | None) -> EpisodeStep:
-    """The data of `task.progressed` for a task that no action has moved, with its test rate."""
-    return {
-        "episode": episode,
-        "phase": known.phases[-1] if known.phases else None,
-        "roles": role_shares(known.phases),
-        "test_pass_rate": rate,
-        "tokens_used": known.tokens,
-        "terminal": False,
-    }
+def task_step(known: TaskEpisode, rate: float | None) -> TaskStep:
+    """How a task stands, with its test rate."""
+    return TaskStep(
+        phase=known.phases[-1] if known.phases else None,
+        roles=role_shares(known.phases),
+        test_pass_rate=rate,
+        tokens_used=known.tokens,
+    )

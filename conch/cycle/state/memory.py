@@ -50,7 +50,7 @@ from conch_schemas import (
     ThoughtFormed,
     ThoughtGrounded,
     Usage,
-    consequence_id,
+    task_step_id,
 )
 
 RECENT = 10
@@ -366,7 +366,7 @@ def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update=NOTHING_OPEN | closed | _spending(memory, event, "reflect"))
         case AdapterShadowed() if event.cycle is not None and event.cycle > memory.shadowed:
             return memory.model_copy(update={"shadowed": event.cycle} | _spending(memory, event, "decide"))
-        case TaskProgressed() if memory.taken is not None and event.id == step_id(memory.taken):
+        case TaskProgressed() if memory.taken is not None and event.id == task_step_id(memory.taken.id):
             return memory.model_copy(update={"step_told": True})
         case TaskProgressed() if event.action_id is None and event.episode in memory.goals:
             stands = memory.episodes.get(event.episode, TaskEpisode()).model_copy(update={"rate": event.test_pass_rate})
@@ -452,11 +452,6 @@ def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:
     return memory.model_copy(update={"goals": memory.goals | {goal: found}})
 
 
-def step_id(act: ActionTaken) -> str:
-    """The id of the event for an action's step of its task."""
-    return consequence_id(act.id, "cycle", "1", TaskProgressed)
-
-
 NOTHING_OPEN: dict[str, object] = {
     "thought": None,
     "grounded": None,
@@ -536,7 +531,7 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
             goals[check.goal] = _checked(active, check, event)
     after = {"taken": event, "recent": recent[-RECENT:], "goals": goals, "budget": _acted(memory, event)}
-    return memory.model_copy(update=after | {"episodes": _worked_on(memory, event)})
+    return memory.model_copy(update=after | {"episodes": worked_on(memory, event)})
 
 
 def _acted(memory: AgentMemory, act: ActionTaken) -> BudgetLedger:
@@ -569,7 +564,8 @@ def _tried(active: ActiveGoal, check: GoalCheck, act: ActionTaken) -> bool:
     return check.measure != before or any(run.ran and run.goal == check.goal for run in act.effect.checks)
 
 
-def _worked_on(memory: AgentMemory, act: ActionTaken) -> dict[str, TaskEpisode]:
+def worked_on(memory: AgentMemory, act: ActionTaken) -> dict[str, TaskEpisode]:
+    """The episodes after an act that the memory has not taken in yet. Pure."""
     if act.episode is None:
         return memory.episodes
     before = memory.episodes.get(act.episode, TaskEpisode())

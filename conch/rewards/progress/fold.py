@@ -103,6 +103,17 @@ def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) 
         return evolve(state, weighed=bool(own), tasks_only=tasks_only), _NOTHING
     if isinstance(fact, ActionTaken):
         return _acted(state, fact)
+    return _stepped(state, fact)
+
+
+def episode_name(episode: str) -> str:
+    """The key under which an episode is remembered: its name, or a digest of one that is too long."""
+    if len(episode) <= NAME_SHOWN:
+        return episode
+    return hashlib.sha256(episode.encode(errors="replace")).hexdigest()[:32]
+
+
+def _stepped(state: ProgressState, fact: TaskProgressed) -> tuple[ProgressState, ProgressUpdate]:
     mark = hashlib.sha256(fact.id.encode(errors="replace")).hexdigest()[:16]
     if holds(state.heard, mark):
         return state, _NOTHING
@@ -118,18 +129,14 @@ def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) 
     return evolve(state, episodes=episodes, heard=with_new(state.heard, mark, HEARD)), told
 
 
-def episode_name(episode: str) -> str:
-    """The key under which an episode is remembered: its name, or a digest of one that is too long."""
-    if len(episode) <= NAME_SHOWN:
-        return episode
-    return hashlib.sha256(episode.encode(errors="replace")).hexdigest()[:32]
-
-
 def _acted(state: ProgressState, act: ActionTaken) -> tuple[ProgressState, ProgressUpdate]:
     if not is_new(state.place, act):
         return state, _NOTHING
+    state = evolve(state, place=act.place)
+    if (step_of_act := act.task_step()) is not None:
+        return _stepped(state, step_of_act)
     asked = state.weighed and not state.tasks_only and act.episode is None
-    return evolve(state, place=act.place), ProgressUpdate(_not_applicable()) if asked else _NOTHING
+    return state, ProgressUpdate(_not_applicable()) if asked else _NOTHING
 
 
 def _progressed(

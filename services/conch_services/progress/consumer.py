@@ -23,13 +23,14 @@ def progress(
     state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet, logs: EpisodeLogs
 ) -> tuple[ProgressState, RewardAssigned | None]:
     """The fold of one agent's episodes: a line in the log for each step, and, where progress has a weight, a score for
-    each act."""
+    each act. The score follows from the step, also where the act said it: it is the same event either way."""
     state, told = fold(state, fact)
     if told.row is not None:
         logs.write(fact.agent, told.row)
     if told.score is None:
         return state, None
+    step = fact.task_step() if isinstance(fact, ActionTaken) else None
     assigned = follow(
-        fact, RewardAssigned, consumer=SCORER, version=told.score.version, scorer=SCORER, scores=(told.score,)
+        step or fact, RewardAssigned, consumer=SCORER, version=told.score.version, scorer=SCORER, scores=(told.score,)
     )
     return state, assigned

@@ -14,7 +14,7 @@ from conch.experience.assemble import latest
 from conch.rewards import weight_set
 from conch.rewards.progress import PHASES, ProgressState, ProgressUpdate
 from conch.rewards.progress.fold import EPISODES, HEARD
-from conch_schemas import ActionTaken, Part, TaskProgressed, WeightsSet
+from conch_schemas import ActionTaken, Part, TaskProgressed, TaskStep, WeightsSet
 from tests.rules.progress.conftest import fact, folded, rows_of, scores_of
 
 Act = Callable[..., ActionTaken]
@@ -195,3 +195,62 @@ def test_a_program_that_knows_better_is_believed(act: Act) -> None:
 
     [nothing, step] = scores_of(told)
     assert latest([nothing, step]) == latest([step, nothing]) == {("progress", "progress"): step}
+
+
+def _told_in_the_act(act: Act, number: int, **data: Any) -> ActionTaken:
+    """An act of the task `e` that says its own step."""
+    terminal = data.pop("terminal", False)
+    return act(number).model_copy(update={"episode": "e", "terminal": terminal, "progress": TaskStep(**data)})
+
+
+def _step(act: ActionTaken) -> TaskProgressed:
+    """The `task.progressed` behind it."""
+    step = act.task_step()
+    assert step is not None
+    return step
+
+
+_A_STEP = st.fixed_dictionaries(
+    {},
+    optional={
+        "phase": st.sampled_from(PHASES),
+        "test_pass_rate": st.floats(0, 1),
+        "tokens_used": st.integers(0, 10**6),
+        "switch_committed": st.booleans(),
+        "terminal": st.booleans(),
+    },
+)
+
+
+@given(st.lists(st.tuples(_A_STEP, st.booleans(), st.integers(1, 2), st.integers(1, 2)), max_size=8))
+def test_an_act_that_says_its_step_is_scored_at_once_as_the_step_is(
+    act: Act, steps: list[tuple[dict[str, Any], bool, int, int]]
+) -> None:
+    """Once: the step behind it counts no second time, nor do act and step that are read again; acts that say nothing
+    are scored when their step comes. Episodes, scores and rows are those of the steps alone."""
+    alone: list[TaskProgressed] = []
+    stream: list[ActionTaken | TaskProgressed] = []
+    at_the_act = []
+    for number, (data, says, acts, behind) in enumerate(steps):
+        saying = _told_in_the_act(act, number, **data)
+        alone.append(_step(saying))
+        stream += [saying if says else saying.model_copy(update={"progress": None})] * acts
+        stream += [_step(saying)] * behind
+        at_the_act += [says] + [False] * (acts - 1) + [not says] + [False] * (behind - 1)
+
+    state, told = folded(stream)
+    expected, said = folded(alone)
+
+    assert (state.episodes, state.heard) == (expected.episodes, expected.heard)
+    assert [one for one in told if one != ProgressUpdate()] == said
+    assert [one.score is not None for one in told] == at_the_act
+
+
+def test_a_fold_that_was_before_the_steps_in_acts_scores_the_step_that_comes(act: Act) -> None:
+    """A state whose last act it was had not scored it: the step does. A state that has scored the act has its step."""
+    saying = _told_in_the_act(act, 3, test_pass_rate=1.0)
+    before = ProgressState(weighed=True, place=saying.place)
+
+    _, [at_act, at_step] = folded([saying, _step(saying)], before)
+
+    assert (at_act.score, at_step.score and at_step.score.value) == (None, 0.7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from conch.config import Settings
 from conch.consumer import ServiceContext, bind
 from conch.rewards.progress import EpisodeLogRow, ProgressState
-from conch_schemas import RewardAssigned, TaskProgressed, decode, encode
+from conch_schemas import ActionTaken, RewardAssigned, TaskProgressed, TaskStep, decode, encode
 from conch_services.progress.consumer import progress
 from conch_services.progress.log import MOST_BYTES, MOST_EPISODES, EpisodeLogs
 from tests.rules.progress.conftest import fact
@@ -207,3 +207,17 @@ def test_the_oldest_logs_go(home: _Home) -> None:
     assert f"e{MOST_EPISODES + 4}" in there
     assert len(there) <= MOST_EPISODES + 1
     assert [found.name for found in home.file("kept").parent.iterdir()] == ["mine.txt"]
+
+
+def test_a_score_at_the_act_is_the_one_that_its_step_would_have(home: _Home, act: Callable[..., ActionTaken]) -> None:
+    """The same event, but for its time; the step behind the act writes no second line and publishes nothing."""
+    saying = act(1).model_copy(update={"episode": "e", "progress": TaskStep(test_pass_rate=0.5, tokens_used=10)})
+    step = saying.task_step()
+    assert step is not None
+
+    _, [at_act, none] = home.start([saying, step])
+    _, [at_step] = home.start([step])
+
+    assert none is None
+    assert at_act.model_copy(update={"time": at_step.time}) == at_step
+    assert [row["step"] for row in home.rows()] == [0]

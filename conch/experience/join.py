@@ -116,22 +116,6 @@ class Join:
         """Ids of the first `most` actions of owned agents that wait until `clock` (seconds since the epoch) or less."""
         return [row[0] for row in self._file.rows(_DUE.format(owned=self._owned.condition), clock, most)]
 
-    def completes(self, scores: Sequence[Event]) -> bool:
-        """Whether an act waits for nothing more once it has these scores; true where that is not at hand."""
-        by_action: dict[str | None, list[Score]] = {}
-        for event in scores:
-            by_action.setdefault(event.action_id, []).extend(_scores_of(event))
-        return any(self._is_complete(action, found) for action, found in by_action.items())
-
-    def _is_complete(self, action: str | None, scores: Sequence[Score]) -> bool:
-        case = None if action is None else self.known.case(action)
-        if case is None or case.act is None or case.revision:
-            return True
-        force = self.known.force.get(case.act.agent)
-        if force is None or not force.after < case.seq <= force.upto:
-            return True
-        return patience(force.of(case.act)[0], [*(score for _, score in list(case.scores.values())), *scores]) is None
-
     def _number(self, work: JoinTransaction, actions: Iterable[str | None]) -> None:
         """Have the numbers of these actions at hand: from memory, from their rows, or new ones."""
         unknown = []
@@ -199,11 +183,14 @@ class Join:
             return work.outside(seq, event)
         case = work.cases[event.action_id]
         match event:
-            case RewardAssigned() | NoveltyMeasured():
-                return work.scores(case, seq, _scores_of(event))
+            case RewardAssigned():
+                return work.scores(case, seq, event.scores)
+            case NoveltyMeasured():
+                return work.scores(case, seq, (event.score, *event.beside))
             case NeedsChanged():
                 new = work.needs(case, seq, event)
-                return work.scores(case, seq, _scores_of(event)) or new
+                own = () if event.score is None else (event.score,)
+                return work.scores(case, seq, (*own, *event.beside)) or new
             case ActionTaken():
                 return work.act(case, seq, event)
             case AnswerRated():
@@ -245,17 +232,6 @@ class Join:
             force = _in_force(-1, upto, None) if row is None else _in_force(row[0], upto, row[1])
             self.known.force[agent] = force
         return force
-
-
-def _scores_of(event: Event) -> tuple[Score, ...]:
-    match event:
-        case RewardAssigned():
-            return event.scores
-        case NoveltyMeasured():
-            return (event.score, *event.beside)
-        case NeedsChanged():
-            return (*(() if event.score is None else (event.score,)), *event.beside)
-    return ()
 
 
 def _score(row: Sequence[Any]) -> Score:

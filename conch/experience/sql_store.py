@@ -150,9 +150,6 @@ class SqlStore(SqlReader):
                 self._file.set_back(0)
             self._file.set_meta("epoch", epoch)
 
-    def completes(self, scores: Sequence[Event]) -> bool:
-        return self._join.completes(scores)
-
     def apply(
         self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str] = ()
     ) -> tuple[ExperienceRecorded, ...]:

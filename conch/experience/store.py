@@ -615,11 +615,6 @@ class ExperienceWriter(Protocol):
         """
         ...
 
-    def completes(self, scores: Sequence[Event]) -> bool:
-        """Whether an act of which the store knows lately waits for nothing more once it has these scores too. True also
-        where that is not known without reading, or the act is recorded already. Writes and reads nothing."""
-        ...
-
     def apply(
         self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str] = ()
     ) -> tuple[ExperienceRecorded, ...]:

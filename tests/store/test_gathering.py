@@ -13,13 +13,12 @@ from conch_schemas import (
     CycleReflected,
     Event,
     NeedsChanged,
-    NoveltyMeasured,
     RewardAssigned,
     ThoughtFormed,
     ThoughtGrounded,
     subject_filter,
 )
-from conch_services.store.gathering import CROWDED, LINGER_SECONDS, SCORES_SECONDS, GatheredFacts
+from conch_services.store.gathering import CROWDED, LINGER_SECONDS, GatheredFacts
 
 numbers = itertools.count(1)
 
@@ -30,7 +29,7 @@ def read(*kinds: type[Event]) -> list[ReceivedEvent]:
 
 def test_a_thought_and_its_check_wait_for_the_decision_and_are_joined_with_it_in_order() -> None:
     """They complete no experience; the decision makes them due together."""
-    gathered = GatheredFacts(lambda scores: True)
+    gathered = GatheredFacts()
     steps = [read(ThoughtFormed), read(ThoughtGrounded)]
     for step in steps:
         gathered.put(step)
@@ -48,7 +47,7 @@ def test_a_thought_and_its_check_wait_for_the_decision_and_are_joined_with_it_in
 @pytest.mark.parametrize("kind", [ActionTaken, RewardAssigned, NeedsChanged])
 def test_an_act_and_a_score_wait_for_nothing(kind: type[Event]) -> None:
     """A score may be the last one of its act."""
-    gathered = GatheredFacts(lambda scores: True)
+    gathered = GatheredFacts()
     gathered.put(read(CycleReflected, kind))
     assert gathered.patience() == 0.0
 
@@ -57,7 +56,7 @@ def test_a_step_waits_no_longer_than_the_linger_however_many_follow_it(monkeypat
     """The time counts from the first of them."""
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    gathered = GatheredFacts(lambda scores: True)
+    gathered = GatheredFacts()
     gathered.put(read(ThoughtFormed))
     now += LINGER_SECONDS / 2
     gathered.put(read(CycleReflected))
@@ -68,48 +67,8 @@ def test_a_step_waits_no_longer_than_the_linger_however_many_follow_it(monkeypat
 
 def test_more_than_a_crowd_of_steps_waits_for_nothing() -> None:
     """Many agents act: their steps fill a transaction of their own."""
-    gathered = GatheredFacts(lambda scores: True)
+    gathered = GatheredFacts()
     gathered.put(read(*[ThoughtFormed] * CROWDED))
     assert not gathered.are_due
     gathered.put(read(ThoughtFormed))
     assert gathered.are_due
-
-
-def _scores(*kinds: type[Event]) -> list[ReceivedEvent]:
-    """Scores whose bytes are not read: what counts is decided by `completes`."""
-    return [ReceivedEvent(one.delivery, "echo", kind.model_construct()) for kind in kinds for one in read(kind)]
-
-
-def test_scores_that_complete_nothing_wait_for_the_last_one() -> None:
-    """Which makes them due at once, together."""
-    gathered = GatheredFacts(lambda scores: len(scores) == 3)
-    first, second = _scores(RewardAssigned), _scores(NeedsChanged, NoveltyMeasured)
-
-    gathered.put(first)
-    assert 0 < gathered.patience() <= SCORES_SECONDS
-    gathered.put(second)
-
-    assert gathered.patience() == 0.0
-    assert gathered.taken() == [*first, *second]
-
-
-def test_scores_wait_no_longer_than_their_time_and_not_at_all_with_another_fact() -> None:
-    """A step that waits beside them goes with them; an act makes them due."""
-    gathered = GatheredFacts(lambda scores: False)
-    gathered.put(read(ThoughtFormed))
-    gathered.put(_scores(RewardAssigned))
-    assert 0 < gathered.patience() <= SCORES_SECONDS
-
-    gathered.put(read(ActionTaken))
-    assert gathered.are_due
-
-
-def test_what_was_taken_counts_for_no_later_score() -> None:
-    """The store knows those."""
-    asked: list[int] = []
-    gathered = GatheredFacts(lambda scores: asked.append(len(scores)) is None and False)
-    for _ in range(2):
-        gathered.put(_scores(RewardAssigned))
-        gathered.taken()
-
-    assert asked == [1, 1]

@@ -170,8 +170,7 @@ class StoreService:
 
     async def _take(self, subscription: StreamSubscription, stop: asyncio.Event) -> None:
         getting: asyncio.Task[Sequence[ReceivedEvent]] | None = None
-        # Those that are left at the end come again: the position does not pass them.
-        gathered = GatheredFacts(self._store.completes)
+        gathered = GatheredFacts()  # those that are left at the end come again: the position does not pass them
         async with OwnedTasks() as tasks:
             stopped = tasks.start(stop.wait(), name="conch.store.stop")
             while not stop.is_set():

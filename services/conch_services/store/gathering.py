@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from conch.bus import ReceivedEvent
-from conch_schemas import (
-    ContractViolationError,
-    CycleReflected,
-    Event,
-    MarkWitnessed,
-    NeedsChanged,
-    NoveltyMeasured,
-    RewardAssigned,
-    ThoughtFormed,
-    ThoughtGrounded,
-)
+from conch_schemas import CycleReflected, MarkWitnessed, ThoughtFormed, ThoughtGrounded
 
 CROWDED: Final = 40
 """Facts in a transaction that say that many agents act: some three cycles came while the one before was written."""
@@ -25,51 +15,29 @@ LINGER_SECONDS: Final = 0.025
 """Time that facts are gathered for the next transaction, then, and of those that complete no experience. A transaction
 writes each page that it changes, twice, and an fsync, whether one row of the page is new or fifty."""
 
-SCORES_SECONDS: Final = 0.003
-"""Time that scores are gathered which leave their act waiting for others: those come one after the other, as the server
-stores them, and the last one would wait for a transaction of the first."""
-
 _WAIT: Final = tuple(f".{kind.TYPE}" for kind in (ThoughtFormed, ThoughtGrounded, CycleReflected, MarkWitnessed))
 """Suffixes of the subjects of facts that complete no experience, and that none waits for. The decision and the act do
 not wait: they are written while the act is run and scored, so that less is left to write with the last score."""
-_SCORES: Final = tuple(f".{kind.TYPE}" for kind in (RewardAssigned, NeedsChanged, NoveltyMeasured))
 
 
 class GatheredFacts:
     """Facts that were read and are not joined yet, in the order of the stream.
 
     Those that complete no experience wait LINGER_SECONDS for others to share their transaction, so that a cycle is not
-    written in one for each of its steps, and scores wait SCORES_SECONDS while none of them completes one. Any other
-    fact makes all of them due at once.
+    written in one for each of its steps. Any other fact makes all of them due at once.
     """
 
-    def __init__(self, completes: Callable[[Sequence[Event]], bool]) -> None:
-        """`completes`: whether these scores complete an experience, or may."""
-        self._completes = completes
-        self._scores: list[Event] = []
+    def __init__(self) -> None:
         self._deliveries: list[ReceivedEvent] = []
         self._until = 0.0
 
     def put(self, deliveries: Sequence[ReceivedEvent]) -> None:
         """Add what was read next; not empty."""
-        now = time.monotonic()
         if not self._deliveries:
-            self._until = now + LINGER_SECONDS
+            self._until = time.monotonic() + LINGER_SECONDS
         self._deliveries += deliveries
-        others = [one for one in deliveries if not one.subject.endswith(_WAIT)]
-        if len(self._deliveries) > CROWDED or (others and self._must_be_joined(others)):
+        if len(self._deliveries) > CROWDED or not all(one.subject.endswith(_WAIT) for one in deliveries):
             self._until = 0.0
-        elif others:
-            self._until = min(self._until, now + SCORES_SECONDS)
-
-    def _must_be_joined(self, others: Sequence[ReceivedEvent]) -> bool:
-        if not all(one.subject.endswith(_SCORES) for one in others):
-            return True
-        try:
-            self._scores += [one.event for one in others]
-        except ContractViolationError:
-            return True
-        return self._completes(self._scores)
 
     def patience(self) -> float:
         """Seconds until they are due; infinite where there are none."""
@@ -82,5 +50,5 @@ class GatheredFacts:
 
     def taken(self) -> Sequence[ReceivedEvent]:
         """All of them; none are left."""
-        taken, self._deliveries, self._scores = self._deliveries, [], []
+        taken, self._deliveries = self._deliveries, []
         return taken

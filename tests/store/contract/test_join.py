@@ -56,23 +56,6 @@ def test_scores_may_come_before_their_act(store: ExperienceStore, facts: Facts, 
     assert shared_events(store, act)[0].complete
 
 
-def test_the_store_tells_the_scores_that_complete_an_act(
-    store: ExperienceStore, facts: Facts, shared_events: Apply
-) -> None:
-    """Those it has and those named together; of an act that it does not know, or has recorded, any score may."""
-    act, *scores = facts.judged(1)
-    first, *rest = scores
-    assert store.completes([first])
-
-    shared_events(store, facts.weights(), act)
-    told = [store.completes(some) for some in ([first], rest, scores)]
-    shared_events(store, first)
-    with_the_first = store.completes(rest)
-    shared_events(store, *rest)
-
-    assert (told, with_the_first, store.completes([first])) == ([False, False, True], True, True)
-
-
 def test_a_late_reflection_is_read_and_revises_nothing(
     store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:

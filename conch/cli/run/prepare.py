@@ -41,8 +41,9 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
         goals = common.settings().goals
         settings = settings.model_copy(update={"goals": goals})
     try:
-        if not place.exists():
-            place.mkdir(parents=True)
+        made = not place.exists()
+        place.mkdir(parents=True, exist_ok=True)
+        if made:
             record_made(home, place)
     except OSError as error:
         raise UsageError(

@@ -40,10 +40,7 @@ async def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
             [_cells(active) for active in goals],
             wraps=["goal", "statement"],
         )
-        say(
-            f"{len(goals)} {'goal is' if len(goals) == 1 else 'goals are'} active; those that were reached, dropped or "
-            "vetoed stand on the dashboard's page Needs & drives (conch ui)"
-        )
+        say(f"{len(goals)} active; those that are over: conch ui, page Needs & drives")
 
 
 def _cells(active: ActiveGoal) -> tuple[object, ...]:

@@ -147,7 +147,7 @@ async def test_a_goal_without_a_run_is_set_listed_and_dropped(
     with pytest.raises(ConchError, match="no active goal"):
         await goal.drop(name, common=common)
     await goal.list_(common=common)
-    assert "0 goals are active; those that were reached, dropped or vetoed stand on" in printed()
+    assert "0 active; those that are over: conch ui, page Needs & drives" in printed()
 
 
 async def test_a_goal_during_a_run_is_handed_to_the_agent(

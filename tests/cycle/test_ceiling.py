@@ -106,7 +106,8 @@ async def test_a_limit_below_one_question_says_so_and_waits_for_a_person(
     assert "until" not in status
 
     assert await running.ask("resume", {"budget": {"tokens_per_hour": 0}}) == {
-        "error": "this is no budget: tokens_per_hour: Input should be greater than 0"
+        "error": "this is no budget: tokens_per_hour: Input should be greater than 0",
+        "usage": True,
     }
     assert await running.ask("resume", {"budget": {"tokens_per_hour": 10**9}}) == {"ok": True}
     await until(lambda: len(life.facts(ActionTaken)) > 2)

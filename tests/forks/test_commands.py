@@ -117,7 +117,7 @@ def test_a_fork_is_told_in_lines(left: Path) -> None:
 )
 def test_a_cycle_that_is_not_there_is_told(left: Path, arguments: tuple[str, ...], said: str) -> None:
     """One sentence, and where the cycles are listed."""
-    assert run(left, *arguments, status=1) == f"conch: {said}: conch cycle list shows the last ones\n"
+    assert run(left, *arguments, status=2) == f"conch: {said}: conch cycle list shows the last ones\n"
 
 
 def test_a_script_that_is_too_short_is_told(left: Path) -> None:

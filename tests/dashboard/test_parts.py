@@ -155,8 +155,6 @@ async def test_a_hidden_line_of_a_chart_stays_hidden_and_the_chart_grows(tab: Pa
 
 async def test_of_a_part_only_what_changed_is_sent(tab: Page, dashboard: Dashboard) -> None:
     """The first drawing is whole; behind it comes what is new of the list, and the list is that of the server."""
-    await tab.goto("./overview")
-    await expect(tab.locator("#state")).to_contain_text("live")
     sent: list[tuple[str, int]] = []
 
     async def note(answer: PlaywrightResponse) -> None:
@@ -164,6 +162,8 @@ async def test_of_a_part_only_what_changed_is_sent(tab: Page, dashboard: Dashboa
             sent.append((answer.headers["content-type"], len(await answer.body())))
 
     tab.on("response", note)
+    await tab.goto("./overview")
+    await expect(tab.locator("#state")).to_contain_text("live")
     for more in (1, 2):
         await dashboard.live()
         await expect(tab.locator("#cycles tr").first).to_have_attribute("data-cycle", str(CYCLES + more))

@@ -40,6 +40,8 @@ SURE: Final = 2.576
 STILL: Final = 1.645
 """The same, one-sided 95 %: that a rise known to have been goes on, or has ended."""
 MOST_CORRELATED: Final = 0.8
+ROUNDING: Final = 1e-9
+"""Of sums of totals: a life of equal ones neither rises nor falls."""
 
 Floats = NDArray[np.float64]
 
@@ -65,12 +67,12 @@ class Interval(NamedTuple):
     @property
     def is_rise(self) -> bool:
         """Whether it is above 0 at 99 %."""
-        return self.value - self.away(SURE) > 0.0
+        return self.value - self.away(SURE) > ROUNDING
 
     @property
     def is_fall(self) -> bool:
         """Whether it is below 0 at 99 %."""
-        return self.value + self.away(SURE) < 0.0
+        return self.value + self.away(SURE) < -ROUNDING
 
     def away(self, quantile: float) -> float:
         """Half the width of an interval, by the quantile that it would have of a normal distribution."""
@@ -241,7 +243,7 @@ def _rise(means: Floats, variance: float, free: float) -> Interval:
 
 
 def _bent(means: Floats) -> Floats:
-    """Residuals of the best line with one bend."""
+    """Residuals of the best line with one bend, or of the best two levels: a jump, as with a new policy, is none."""
     fits = [means - basis @ (basis.T @ means) for basis in _bases(len(means))]
     best: Floats = min(fits, key=lambda left: float(left @ left))
     return best
@@ -249,10 +251,11 @@ def _bent(means: Floats) -> Floats:
 
 @lru_cache(maxsize=64)
 def _bases(count: int) -> tuple[Floats, ...]:
-    """An orthonormal basis for lines over so many places with a bend, by the place of the bend."""
+    """Orthonormal bases for lines over so many places with a bend, by the place of the bend, and for two levels."""
     places = np.arange(count, dtype=np.float64)
-    lines = (np.stack([places**0, places, np.maximum(places - bend, 0.0)], axis=1) for bend in range(2, count - 2))
-    return tuple(np.linalg.qr(one)[0] for one in lines)
+    lines = [np.stack([places**0, places, np.maximum(places - bend, 0.0)], axis=1) for bend in range(2, count - 2)]
+    levels = [np.stack([places < step, places >= step], axis=1).astype(np.float64) for step in range(2, count - 1)]
+    return tuple(np.linalg.qr(one)[0] for one in (*lines, *levels))
 
 
 def _misfit(xs: Floats, ys: Floats) -> float:

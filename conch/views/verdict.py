@@ -91,7 +91,11 @@ def life_verdict(found: LifeEvidence, *, habit: bool | None = None) -> LifeVerdi
     goals = _goals(found)
     trend = found.trend
     if not found.judged or trend is None:
-        headline = f"Too early to say: {found.acts:,} of {LEAST_LIFE} cycles."
+        headline = (
+            f"Too early to say: {found.acts:,} of {LEAST_LIFE} cycles."
+            if found.acts < LEAST_LIFE
+            else "Too few acts are kept, or comparable under one weight set, to judge."
+        )
         return LifeVerdict("early", headline, goals, None, None, None, None, None)
     moves = _kind(trend)
     is_habit = habit if habit is not None else found.diversity is not None and found.diversity < HABIT

@@ -153,6 +153,23 @@ def test_a_constant_life_is_unchanged() -> None:
     )
 
 
+@pytest.mark.parametrize("level", [0.1, 0.123, 0.3, 1 / 3, 0.7])
+def test_a_constant_life_neither_rises_nor_falls_in_words(level: float) -> None:
+    """Whatever its sums are rounded to."""
+    told = " ".join(judged([level] * 400).details)
+
+    assert "Reward went from" in told
+    assert "straight line" not in told
+
+
+@pytest.mark.parametrize(("cycles", "at"), [(300, 150), (600, 300)])
+def test_a_jump_is_no_noise(cycles: int, at: int) -> None:
+    """A life that is better from one act on, as under a new policy, has risen."""
+    found = judged(series(cycles, lambda cycle: 0.1 if cycle < at else 0.9, 0.1, 3))
+
+    assert found.kind in {"risen", "levelled"}
+
+
 def test_the_sentences_name_baseline_and_goals() -> None:
     """What the end is compared with, and how many acts moved a goal."""
     life = series(1500, lambda at: 0.3 * min(1.0, at / 200), 0.04, 1)

@@ -105,9 +105,9 @@ class AgentPublisher:
 
     @asynccontextmanager
     async def storing(self, event: Event) -> AsyncIterator[None]:
-        """`publish` while the body runs, which publishes nothing and does not need the event in the memory. The event
-        is on its way when the body begins, also where that never waits. Left, it is stored, also where the body failed;
-        cancelled, it may be, as with `publish`."""
+        """`publish` while the body runs, which does not need the event in the memory. The event is on its way when the
+        body begins, also where that never waits: what the body publishes stands behind it, but for a retry. Left, it is
+        stored, also where the body failed; cancelled, it may be, as with `publish`."""
         async with OwnedTasks() as tasks:
             stored = tasks.start(self.publish(event), name="conch.agent.storing")
             for _ in range(TURNS):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from conch.views.key_figures import EXECUTED
 from conch.views.line import fixed, signed
+from conch.views.trend import difference_interval
 
 if TYPE_CHECKING:
     from conch.experience import ExperiencePoint
@@ -21,36 +22,55 @@ class Change(NamedTuple):
     last: str
     difference: str
     kind: str
-    """good, bad, or empty where a change is neither."""
+    """good, bad, or empty where a change is neither, or no more than chance at 95 %."""
 
 
 def changes_between(first: Sequence[ExperiencePoint], last: Sequence[ExperiencePoint]) -> list[Change]:
     """The rows of «what changed»."""
     ends = (first, last)
+    succeeded, valid, needs, moved = (
+        [read(some) for some in ends] for read in (_succeeded, _valid, _needs, lambda some: [*map(moves_goal, some)])
+    )
+    kinds = [float(len({one.skill for one in some})) for some in ends]
     return [
-        _shown("Reward", [fmean(one.total for one in some) for some in ends], _signed),
-        _shown("Tool calls that succeed", [_share(_succeeded(some)) for some in ends], _percent),
-        _shown("Valid replies", [_share([one.valid for one in some]) for some in ends], _percent),
-        _shown("Mean of the needs", [_needs(some) for some in ends], _level),
-        _shown(
-            "Different kinds of act", [float(len({one.skill for one in some})) for some in ends], _count, good=False
-        ),
-        _shown("Acts that move a goal", [float(sum(map(moves_goal, some))) for some in ends], _count),
+        _shown("Reward", _mean([[one.total for one in some] for some in ends]), _signed),
+        _shown("Tool calls that succeed", _mean(succeeded), _percent),
+        _shown("Valid replies", _mean(valid), _percent),
+        _shown("Mean of the needs", _mean(needs), _level),
+        _shown("Different kinds of act", _Ends(kinds[0], kinds[1], is_chance=True), _count),
+        _shown("Acts that move a goal", _mean(moved, sums=True), _count),
     ]
 
 
-def _shown(title: str, ends: Sequence[float | None], write: Callable[[float], str], *, good: bool = True) -> Change:
-    """`good`: whether more is better; else a change is neither."""
-    first, last = ends
+class _Ends(NamedTuple):
+    """A figure of the first and of the last cycles."""
+
+    first: float | None
+    last: float | None
+    is_chance: bool
+    """Whether the change is neither good nor bad, or its 95 % interval has 0 in it."""
+
+
+def _mean(values: Sequence[Sequence[float]], *, sums: bool = False) -> _Ends:
+    """The means of both ends, or their sums."""
+    first, last = values
+    if not first or not last:
+        return _Ends(fmean(first) if first else None, fmean(last) if last else None, is_chance=True)
+    found = difference_interval(first, last)
+    read = sum if sums else fmean
+    return _Ends(float(read(first)), float(read(last)), is_chance=not (found.low > 0.0 or found.high < 0.0))
+
+
+def _shown(title: str, ends: _Ends, write: Callable[[float], str]) -> Change:
+    first, last, is_chance = ends
     if first is None or last is None:
-        said = ["–" if one is None else write(one) for one in ends]
+        said = ["–" if one is None else write(one) for one in (first, last)]
         return Change(title, said[0], said[1], "–", "")
     if write(first) == write(last):
         return Change(title, write(first), write(last), "±0", "")
     away = last - first
     difference = f"{'−' if away < 0 else '+'}{write(abs(away)).removeprefix('+').replace('%', 'points')}"
-    kind = "" if not good else "good" if away > 0 else "bad"
-    return Change(title, write(first), write(last), difference, kind)
+    return Change(title, write(first), write(last), difference, "" if is_chance else "good" if away > 0 else "bad")
 
 
 def _signed(value: float) -> str:
@@ -73,13 +93,12 @@ def _succeeded(points: Sequence[ExperiencePoint]) -> list[bool]:
     return [one.outcome == "success" for one in points if one.outcome in EXECUTED]
 
 
-def _share(held: Sequence[bool]) -> float | None:
-    return sum(held) / len(held) if held else None
+def _valid(points: Sequence[ExperiencePoint]) -> list[bool]:
+    return [one.valid for one in points]
 
 
-def _needs(points: Sequence[ExperiencePoint]) -> float | None:
-    levels = [fmean(one.needs_after.values()) for one in points if one.needs_after]
-    return fmean(levels) if levels else None
+def _needs(points: Sequence[ExperiencePoint]) -> list[float]:
+    return [fmean(one.needs_after.values()) for one in points if one.needs_after]
 
 
 def moves_goal(point: ExperiencePoint) -> bool:

@@ -25,6 +25,8 @@ class OneWeighing(NamedTuple):
     """Whether it may differ from the recorded one."""
     left_out: tuple[str, ...]
     """Components in force now that count nothing in it, as some of the acts have no score of them."""
+    pays: bool = True
+    """Whether any component with a weight counts."""
 
 
 def one_weighing(sets: Sequence[WeightsSet], points: Iterable[ExperiencePoint]) -> OneWeighing:
@@ -42,7 +44,8 @@ def one_weighing(sets: Sequence[WeightsSet], points: Iterable[ExperiencePoint]) 
             lacking |= paying.difference(score.component for score in point.scores)
     parts = [one for one in sets[-1].parts if one.component not in lacking]
     left_out = tuple(one.component for one in sets[-1].parts if one.component in lacking)
-    return OneWeighing(weigher(parts), is_other=True, left_out=left_out)
+    pays = any(one.weight > 0.0 for one in parts)
+    return OneWeighing(weigher(parts), is_other=True, left_out=left_out, pays=pays)
 
 
 def weigher(parts: Sequence[Part]) -> Callable[[ExperiencePoint], float]:

@@ -79,6 +79,8 @@ def life_evidence(
         upto = begin + judged
         sample, head = _spread(reader, agent, begin, upto), _points(reader, agent, begin, begin + ENDS, ENDS)
     weighing = one_weighing(sets, [*head, *sample])
+    if weighing.left_out and not weighing.pays:
+        return LifeEvidence(count if acts is None else acts, 0, moved=moved)
     start = [weighing.total(one) for one in head]
     if removed and removed[0].cycle == begin:
         start = [removed[0].total / removed[0].acts] * removed[0].acts
@@ -98,7 +100,7 @@ def life_evidence(
         moved=moved,
         weighed_anew=weighing.is_other,
         left_out=weighing.left_out,
-        goes_on=last is None,
+        since=count - judged,
     )
 
 

@@ -147,6 +147,8 @@ def life_trend(cohorts: Sequence[LifeStretch], first: Sequence[float]) -> LifeTr
         return None
     places, means = np.arange(count, dtype=np.float64), np.array([one.mean for one in cohorts], np.float64)
     variance, free = _long_run(_bent(means), 4)
+    # A last cohort alone is no trend: a single act at the end of equal ones would else be a rise without an error.
+    variance = max(variance, float(means[-1] - means[-2]) ** 2 / count)
     cycles = sum(one.cycles for one in cohorts) / count
     third = max(3, count // 3)
     late = float(means[-third:].mean())

@@ -58,8 +58,8 @@ class LifeEvidence(NamedTuple):
     """Whether there were several weight sets, so that totals are those of the one in force."""
     left_out: tuple[str, ...] = ()
     """Components that count nothing, as some acts have no score of them."""
-    goes_on: bool = True
-    """Whether it is judged anew as it grows."""
+    since: int = 0
+    """Acts after the last one that is judged: it is judged anew as it grows. 0 of a range."""
 
 
 class LifeVerdict(NamedTuple):
@@ -183,8 +183,8 @@ def _slopes(trend: LifeTrend) -> str:
     """The straight line over all of the life is named where it alone shows a change."""
     of_whole = ""
     if _is_sure(trend.whole) and not _is_sure(trend.change):
-        of_whole = f"Along a straight line over all cycles {_between(trend.whole)}; within"
-    return f"{of_whole or 'Within'} the last third {_between(trend.recent)}."
+        of_whole = f"Along a straight line over all cycles it moved by {_between(trend.whole)}; over"
+    return f"{of_whole or 'Over'} the last third alone it moved by {_between(trend.recent)}."
 
 
 def _is_sure(one: Interval) -> bool:
@@ -208,7 +208,7 @@ def _weights(found: LifeEvidence) -> str:
     if not found.weighed_anew:
         return ""
     without = f", without {_listed(found.left_out)}, not scored throughout" if found.left_out else ""
-    return f"The weights changed: all totals are under those in force{without}."
+    return f"The weights changed: these totals are under those in force, not as they were paid{without}."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -216,10 +216,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _judged(found: LifeEvidence) -> str:
-    """Named where acts have come since the checkpoint."""
-    if not found.goes_on or found.judged >= found.acts:
+    """Named where acts have come since the checkpoint, by cycles: removed acts of a life are not counted."""
+    if not found.since:
         return ""
-    return f"Judged after {found.judged:,} cycles, anew after {next_checkpoint(found.judged):,}."
+    again = found.last + next_checkpoint(found.judged) - found.judged
+    return f"Judged up to cycle {found.last:,}, anew at cycle {again:,}."
 
 
 def _figure(value: float) -> str:

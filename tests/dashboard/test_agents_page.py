@@ -108,3 +108,15 @@ async def test_an_action_names_its_agent(dashboard: Dashboard, tab: Page, monkey
         await expect(tab.locator("#said")).to_have_text("echo waits before its next cycle.")
 
     assert "conch.ctl.echo.pause" in asked
+
+
+async def test_an_agent_that_never_acted_is_not_among_those_that_did(dashboard: Dashboard) -> None:
+    """The one of the settings is made with a home, whichever agents act in it."""
+    settings = dashboard.world.settings.model_copy(update={"agent": "unborn"})
+    dashboard.world.home.agentuid("unborn")
+    dashboard.world.settings = settings
+
+    answer = await dashboard.client.get("/agents")
+
+    assert "unborn" not in answer.text
+    assert "echo" in answer.text

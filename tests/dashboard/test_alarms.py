@@ -45,10 +45,13 @@ async def test_alarms_are_told_with_what_matters_first(dashboard: Dashboard) -> 
 
 
 async def test_a_press_acknowledges_an_alarm_for_good(dashboard: Dashboard, tab: Page) -> None:
-    """It stays on, asks for no one any more on any page, and a file of the home remembers it."""
+    """It stays on, asks for no one any more on any page or in the menu, and a file of the home remembers it."""
     await on_now(dashboard, HABIT)
     await tab.goto("./alarms")
+    await expect(tab.locator("#alarm-count")).to_contain_text("1")
     await tab.get_by_role("button", name="Acknowledge").click()
+
+    await expect(tab.locator("#alarm-count")).to_be_empty()
 
     await expect(tab.locator("#on-title")).to_contain_text("0 not acknowledged")
     await expect(tab.locator("#alarms-now")).to_contain_text("stuck in a habit")

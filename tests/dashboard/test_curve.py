@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 
 from hypothesis import given, settings
@@ -108,3 +109,15 @@ def test_a_share_changes_by_points() -> None:
 
     assert rows["Valid replies"] == ("50 %", "100 %", "+50 points", "good")
     assert rows["Reward"][2:] == ("±0", "")
+
+
+def test_a_change_within_chance_is_neither_good_nor_bad() -> None:
+    """Its difference is told without a colour; one whose 95 % interval leaves 0 out has one."""
+    chance = random.Random(3)
+    first, close, away = ([point(at, format=chance.gauss(mean, 0.2)) for at in range(100)] for mean in (0.4, 0.45, 1.0))
+
+    [small] = [one for one in changes_between(first, close) if one.title == "Reward"]
+    [large] = [one for one in changes_between(first, away) if one.title == "Reward"]
+
+    assert (small.difference != "±0", small.kind) == (True, "")
+    assert (large.difference[0], large.kind) == ("+", "good")

@@ -10,7 +10,9 @@ from playwright.async_api import Page, expect
 
 from conch.home import Home
 from conch_services.dashboard.page import MENU
+from conch_services.dashboard.stream.hub import ALONE
 from tests.dashboard.conftest import Dashboard, Seeded
+from tests.dashboard.document import parsed
 from tests.dashboard.life import Life
 from tests.dashboard.test_access import axe, shut_out
 
@@ -63,3 +65,14 @@ async def test_an_empty_home_keeps_nobody_out(tab: Page, axe: str, path: str) ->
     await tab.goto(f".{path}")
 
     assert await shut_out(tab, axe) == []
+
+
+async def test_an_empty_story_tells_of_nothing_that_was(dashboard: Dashboard) -> None:
+    """No end, no score that has not come and no link to a cycle, where nothing has happened."""
+    dashboard.world.hub.say(ALONE)
+
+    now = parsed((await dashboard.client.get("/")).text).one("section", id="now")
+
+    assert "Right now" in now.text
+    assert "scores" not in now.text
+    assert now.all("a") == []

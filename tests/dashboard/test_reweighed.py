@@ -68,6 +68,16 @@ def test_a_rule_that_came_later_counts_nothing() -> None:
     assert kind_of(points, [weighing.total(one) for one in points]) == "unchanged"
 
 
+def test_weights_of_rules_that_came_later_alone_pay_nothing() -> None:
+    """No total under them says anything of a life whose acts have none of their scores."""
+    before, after = parts(format=1.0), parts(kind=1.0)
+    points = lived(before, after)
+    sets = [weights("a", *before), weights("b", *after)]
+
+    assert not one_weighing(sets, points).pays
+    assert one_weighing(sets, points[500:]).pays
+
+
 def test_a_score_that_is_still_to_come_leaves_nothing_out() -> None:
     """An act that is not complete yet may lack any."""
     before, after = parts(format=0.2, needs=0.8), parts(format=0.8, needs=0.2)

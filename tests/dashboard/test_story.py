@@ -25,6 +25,7 @@ from conch_schemas import (
     GoalAccepted,
     GoalCheck,
     GoalSet,
+    WeightsSet,
     consequence_id,
     source_of,
     subject_filter,
@@ -33,6 +34,7 @@ from conch_services.dashboard.story import page as story_page
 from conch_services.dashboard.story import reading as story_reading
 from conch_services.dashboard.story.needs_you import NeedsYou, Waiting
 from conch_services.dashboard.story.reading import LifeFigures
+from conch_services.dashboard.stream.hub import ALONE
 from tests.approving import asking
 from tests.conftest import Until
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
@@ -385,6 +387,51 @@ async def test_an_unknown_bus_is_said(dashboard: Dashboard, monkeypatch: pytest.
 
     assert "are not known: the bus is away" in page.one("section", id="needs-you").text
     assert "Pauses, policies and alarms are not known" in page.one("section", id="curve-card").text
+
+
+async def test_an_ended_run_is_told_in_one_plain_sentence(dashboard: Dashboard, until: Until) -> None:
+    """What is not known is named with the reason once, without a number of none; the dot of the frame is no alarm."""
+    dashboard.world.shared_events = None
+    dashboard.world.hub.say(ALONE)
+    await looked_at(dashboard, until)
+
+    page = parsed((await dashboard.client.get("/")).text)
+
+    needs_you = page.one("section", id="needs-you").text
+    assert needs_you.endswith("Alarms, approvals and dead letters are not known: no run is in progress.")
+    assert "At the end" in page.one("section", id="now").text
+    assert page.one("span", id="dot")["data-state"] == "over"
+
+
+async def test_after_a_run_the_page_speaks_of_its_end(tab: Page, dashboard: Dashboard) -> None:
+    """A page that is open when its run ends no longer tells what happens right now."""
+    await tab.goto("./")
+    await expect(tab.locator("#now-title")).to_contain_text("Right now")
+
+    dashboard.world.hub.say(ALONE)
+
+    await expect(tab.locator("#now-title")).to_contain_text("At the end")
+    await expect(tab.locator("#dot")).to_have_attribute("data-state", "over")
+
+
+async def test_the_first_cycles_line_is_of_the_totals_that_are_drawn(dashboard: Dashboard) -> None:
+    """After a change of weights the verdict is of totals made anew; the curve, its line and the table are as paid."""
+    before = dashboard.life.weights()
+    parts = tuple(
+        one.model_copy(update={"weight": {"format": 0.9}.get(one.component, 0.0)}) if one.weight else one
+        for one in before.parts
+    )
+    facts: list[Event] = [fact for _ in range(200) for fact in dashboard.life.cycle()]
+    identity = consequence_id(before.id, "test", "2", WeightsSet)
+    await dashboard.live([*facts, before.model_copy(update={"id": identity, "version": "2", "parts": parts})])
+
+    html = (await dashboard.client.get("/")).text
+
+    first = [one.total for one in dashboard.seeded.recorded if one.cycle <= 100 and one.revision == 1]
+    assert data(html)["baseline"][0] == pytest.approx(sum(first[:100]) / 100, abs=0.02)
+    assert (
+        "these totals are under those in force, not as they were paid" in parsed(html).one("p", class_="details").text
+    )
 
 
 async def test_any_number_leads_to_the_nearest_cycle(dashboard: Dashboard) -> None:

@@ -170,6 +170,13 @@ def test_a_jump_is_no_noise(cycles: int, at: int) -> None:
     assert found.kind in {"risen", "levelled"}
 
 
+@pytest.mark.parametrize("cycles", [200, 400, 1000, 5000])
+@pytest.mark.parametrize("last", [1.0, -1.0])
+def test_one_act_at_the_end_of_equal_ones_is_no_trend(cycles: int, last: float) -> None:
+    """Neither a rise nor a fall: one batch of neighbours is moved by one act."""
+    assert judged([0.2] * (cycles - 1) + [last]).kind == "unchanged"
+
+
 def test_the_sentences_name_baseline_and_goals() -> None:
     """What the end is compared with, and how many acts moved a goal."""
     life = series(1500, lambda at: 0.3 * min(1.0, at / 200), 0.04, 1)
@@ -195,14 +202,16 @@ def test_no_sentence_denies_the_interval_beside_it() -> None:
 
 
 def test_a_page_says_when_it_is_judged_again() -> None:
-    """Where acts have come since the last checkpoint; a range is judged whole."""
+    """Where acts have come since the last checkpoint, by cycles, whatever was removed; a range is judged whole."""
     life = series(242, lambda _: 0.4, 0.05, 1)
     trend = life_trend(cohorts_of(range(242), life), life[:100])
 
-    told = life_verdict(LifeEvidence(260, 242, 0, 241, trend)).details
-    of_range = life_verdict(LifeEvidence(260, 242, 0, 241, trend, goes_on=False)).details
+    told = life_verdict(LifeEvidence(260, 242, 0, 241, trend, since=18)).details
+    removed = life_verdict(LifeEvidence(5260, 242, 5000, 5241, trend, since=18)).details
+    of_range = life_verdict(LifeEvidence(260, 242, 0, 241, trend)).details
 
-    assert told[-1] == "Judged after 242 cycles, anew after 267."
+    assert told[-1] == "Judged up to cycle 241, anew at cycle 266."
+    assert removed[-1] == "Judged up to cycle 5,241, anew at cycle 5,266."
     assert of_range == told[:-1]
 
 
@@ -210,6 +219,7 @@ def test_changed_weights_are_said() -> None:
     """With what had to be left out."""
     life = series(300, lambda _: 0.4, 0.05, 1)
 
-    assert judged(life, weighed_anew=True).details[-1] == "The weights changed: all totals are under those in force."
+    said = judged(life, weighed_anew=True).details[-1]
+    assert said == "The weights changed: these totals are under those in force, not as they were paid."
     left_out = judged(life, weighed_anew=True, left_out=("joy", "kind")).details[-1]
-    assert left_out.endswith("under those in force, without joy and kind, not scored throughout.")
+    assert left_out.endswith("not as they were paid, without joy and kind, not scored throughout.")

@@ -77,7 +77,7 @@ def test_a_weight_that_cannot_be_is_said() -> None:
 async def test_weights_are_tried_at_once_and_put_in_force(
     tab: Page, dashboard: Dashboard, complaints: Complaints
 ) -> None:
-    """A slider changes the mean that is shown; the press sends the table, and a refusal is a sentence."""
+    """A slider changes the mean and the curve; the press sends the table, and a refusal is a sentence."""
     await tab.goto("./rewards")
     await tab.locator("a", has_text="What if").click()
     mean = tab.locator("#whatif-mean")
@@ -88,8 +88,12 @@ async def test_weights_are_tried_at_once_and_put_in_force(
         shown = (await weight.locator("output").inner_text(), await weight.locator("small").inner_text())
         assert shown[1] == f"now {shown[0]}"
     await expect(tab.locator("#apply")).to_be_disabled()
+    curves = tab.locator("#whatif-chart .legend b")
+    in_force = await curves.first.inner_text()
+    await expect(curves.last).to_have_text(in_force)
 
     await tab.locator("input[name='w.goal']").fill("1")
+    await expect(curves.last).not_to_have_text(in_force)
 
     await expect(mean).not_to_have_text(f"{signed(now)} → {signed(now)}")
     await expect(tab.locator("input[name='w.goal'] + output")).to_have_text("1.000")

@@ -285,7 +285,7 @@ def test_another_weight_set_begins_everything_anew(make: Make) -> None:
     state, changes = _run([first, *gamed], state)
 
     assert [(change.alarm, change.active) for change in changes] == [("length_drift", False)]
-    assert "another weight set is in force" in changes[0].what
+    assert changes[0].what == "replies changed length: over, as another weight set is in force"
     assert (state.weights, state.seqs, state.active) == ("another", (101,), ())
 
 

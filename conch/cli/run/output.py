@@ -76,8 +76,9 @@ class RunOutput:
 
     def state(self, agent: str, state: str, why: str, *, asks: bool = False) -> None:
         """Print what an agent waits for; the same message of many agents in one moment is one line. `asks`: it waits
-        for its mind, which the renewed line says where there is one."""
-        if asks and self._wait_line.enabled:
+        for its mind, which the renewed line says where there is one. That the only agent has failed ends the run,
+        and its reason is said then."""
+        if (asks and self._wait_line.enabled) or (state == "failed" and not self._width):
             return
         if self._width and not self._states:
             asyncio.get_running_loop().call_later(MOMENT, self.report_states)

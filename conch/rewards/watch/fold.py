@@ -8,7 +8,7 @@ from conch.config import WatchSettings
 from conch.folds import evolve
 from conch.rewards.watch.look import WatchFinding, look
 from conch.rewards.watch.state import ActiveAlarm, WatchState, forgotten, is_news, with_experience
-from conch.rewards.watch.words import sentence
+from conch.rewards.watch.words import alarm_name, sentence
 from conch_schemas import AlarmKind, ExperienceRecorded
 
 CONSUMER: Final = "watch"
@@ -86,5 +86,5 @@ def _ended_by_weights(active: ActiveAlarm, settings: WatchSettings) -> AlarmChan
         value=active.value,
         threshold=active.threshold,
         window=settings.recent,
-        what=f"the alarm {active.alarm}{of} is over: another weight set is in force",
+        what=f"{alarm_name(active.alarm)}{of}: over, as another weight set is in force",
     )

@@ -16,7 +16,7 @@ from conch.experience import ExperienceReader, StoreLocation, store_location
 from conch.home import Home
 from conch.tasks import OwnedTasks
 from conch_services.dashboard.asking import AnswerCache
-from conch_services.dashboard.stream.hub import LiveHub
+from conch_services.dashboard.stream.hub import ALONE, LiveHub
 
 T = TypeVar("T")
 
@@ -52,7 +52,8 @@ class DashboardContext:
     def bus(self) -> Bus:
         """The bus. Raises BusUnreachableError while there is none."""
         if self.shared_events is None or not self.shared_events.bus.connected:
-            raise BusUnreachableError(f"the bus is away: {self.hub.state}")
+            away = "no run is in progress." if self.hub.state == ALONE else f"the bus is away: {self.hub.state}"
+            raise BusUnreachableError(away)
         return self.shared_events.bus
 
     @property

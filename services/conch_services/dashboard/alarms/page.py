@@ -43,4 +43,9 @@ async def alarms(request: Request) -> Response:
     )
 
 
-ROUTES = [Route("/alarms", alarms)]
+async def count(request: Request) -> Response:
+    """How many alarms no person has seen, as the menu of every page has it."""
+    return await page(request, "alarms_count.html", {})
+
+
+ROUTES = [Route("/alarms", alarms), Route("/alarms/count", count)]

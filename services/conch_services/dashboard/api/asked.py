@@ -90,7 +90,10 @@ async def known_agents(world: DashboardContext) -> tuple[str, ...]:
         acted = await world.read(lambda reader: reader.agents())
     except NoStoreError:
         acted = ()
-    names = {*acted, *(run.agents if run is not None else ()), *world.home.agents()}
+    acting = {*acted, *(run.agents if run is not None else ())}
+    names = acting | {*world.home.agents()}
+    if acting:  # the one of the settings is made with a home, whichever agents act in it
+        names -= {world.settings.agent} - acting
     return tuple(sorted(names)) or (world.settings.agent,)
 
 

@@ -17,4 +17,5 @@ document.addEventListener("click", async (event) => {
   if (!answer?.ok) return say(answer ? await sentence(answer) : "The dashboard does not answer.", true);
   say(`The alarm of ${ofAgent} is acknowledged.`);
   redraw(button.closest("[data-on]").id);
+  redraw("alarm-count");
 });

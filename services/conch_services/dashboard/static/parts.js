@@ -86,12 +86,12 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 document.addEventListener("htmx:after:swap", (event) => {
   localise(document);
-  const { id } = event.target;
+  const { id } = event.detail.ctx.target ?? event.target; // a form draws another part than itself
   if (id) tell("drawn", { id });
   if (follows) hear(kinds()); // a drawing may have parts that the page did not have
 });
 knob.addEventListener("click", () => hold(!held));
-if (parts().length) {
+if (document.querySelector("main [data-on], main [data-every]")) {
   knob.hidden = false;
   onKey("h", "hold the page still, or let it go on", () => hold(!held));
 }

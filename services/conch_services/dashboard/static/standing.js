@@ -45,7 +45,7 @@ on("alarm.raised", ({ alarm, component, active, name, what }) => {
 
 function show() {
   said.textContent = words();
-  dot.dataset.state = !stream.live ? "away" : state === null || state === "running" ? "live" : "paused";
+  dot.dataset.state = isGone() || isOver() ? "over" : !stream.live ? "away" : state === null || state === "running" ? "live" : "paused";
   if (banner.hidden) return;
   const over = isGone() || isOver();
   banner.classList.toggle("calm", over);

@@ -29,6 +29,7 @@ on("agent", ({ state }) => {
   const words = { silent: "does not answer", ended: "not running" };
   $("run-state").textContent = words[state] ?? state;
   $("run-state").classList.toggle("good", state === "running");
+  $("now-title").firstChild.data = state === "ended" && $("now").dataset.began ? "At the end " : "Right now ";
 });
 setInterval(() => { if (!document.hidden) show(); }, 1000);
 

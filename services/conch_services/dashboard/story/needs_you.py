@@ -146,7 +146,7 @@ async def _of_bus(world: DashboardContext, agents: Sequence[str], *, several: bo
                 f"{consumer} could not handle {count} {'event' if count == 1 else 'events'}",
                 "",
                 "mend the cause",
-                "Read why, mend the cause, then have them handled again: conch dlq retry.",
+                "Read why, mend the cause, then have them handled again with Retry, there.",
                 "/bus",
             )
             for consumer, count in letters.most_common()

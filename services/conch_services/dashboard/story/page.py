@@ -129,7 +129,13 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
         "lane_means": ABOUT_LANES,
         "steps": _steps(shown, begin, behind),
         "lane_width": LANE_WIDTH,
-        "data": _data(shown, verdict.start, moments(whole, told.found), begin, behind),
+        "data": _data(
+            shown,
+            shown.paid_first if shown.evidence.weighed_anew else verdict.start,
+            moments(whole, told.found),
+            begin,
+            behind,
+        ),
         "rows": shown.buckets[:: max(1, len(shown.buckets) // 20)],
         "agent_position": world.hub.last,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Final
 
 from conch.experience import ExperiencePoint, ExperienceReader
@@ -44,6 +45,7 @@ def period_figures(reader: ExperienceReader, agent: str, life: LifeFigures, want
         moves=moves,
         ends=ends,
         changes=changes_between(first[:ends], last[-ends:]) if ends >= LEAST_ENDS else (),
+        paid_first=fmean(one.total for one in first[:ends]) if ends >= LEAST_ENDS else None,
         does=does_most(Counter(one.skill for one in last[-DOES_LAST:])) if last else (),
     )
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from statistics import fmean
 from typing import Final
 
 from conch.experience import ExperiencePoint, ExperienceReader, GoalMove
@@ -49,6 +50,8 @@ class LifeFigures:
     """Acts that moved a goal."""
     moves: Sequence[GoalMove] = ()
     changes: Sequence[Change] = ()
+    paid_first: float | None = None
+    """Mean total of the first `ends` cycles as they were paid, as the curve is; None of a life that is too short."""
     does: Sequence[tuple[str, float]] = ()
     """(skill, share of the last cycles), the most frequent first."""
     newest: ExperiencePoint | None = None
@@ -139,6 +142,7 @@ class LifeCurves:
         buckets = known.curve.buckets()
         last = charts.points(agent, ENDS)
         first = charts.points(agent, len(last), before=known.head[len(last) - 1] + 1) if last else []
+        is_long = bool(first and last) and first[-1].cycle < last[0].cycle
         moved, moves = charts.goal_moves(agent, MOST_MOVES)
         acts = None if is_sampled else sum(one.cycles for one in buckets)
         return LifeFigures(
@@ -150,7 +154,8 @@ class LifeCurves:
             evidence=life_evidence(reader, agent, acts=acts, moved=moved),
             moved=moved,
             moves=moves,
-            changes=changes_between(first, last) if first and last and first[-1].cycle < last[0].cycle else (),
+            changes=changes_between(first, last) if is_long else (),
+            paid_first=fmean(one.total for one in first) if is_long else None,
             does=_does(reader, agent),
             newest=last[-1] if last else None,
             weight_sets=charts.weight_sets(agent),

@@ -76,6 +76,16 @@ def test_an_absent_endpoint_ends_a_run_of_some_cycles(house: House) -> None:
     assert [row["cycle"] for row in house.run("--cycles", "1", "--script", house.endless()).rows] == [0]
 
 
+def test_a_run_says_once_why_it_failed(house: House) -> None:
+    """The reason of its only agent is that of the run."""
+    dead = {"CONCH_MIND__BASE_URL": "http://127.0.0.1:9/v1", "CONCH_MIND__TIMEOUT": "0.5"}
+    live = house.start("run", "--mind", "openai", "--cycles", "2", **dead)
+
+    assert live.ended() == 3, live.told()
+
+    assert live.said.count("cannot be reached") == 1, live.said
+
+
 def test_a_refused_request_ends_any_run_at_its_start(house: House, endpoint: Endpoint) -> None:
     """A wrong key or model does not pass by waiting: exit code 3, with what to check."""
     endpoint.plan = ["401"] * 10

@@ -86,7 +86,7 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 document.addEventListener("htmx:after:swap", (event) => {
   localise(document);
-  const { id } = event.detail.ctx.target ?? event.target; // a form draws another part than itself
+  const { id } = event.detail?.ctx.target ?? event.target; // a form draws another part than itself
   if (id) tell("drawn", { id });
   if (follows) hear(kinds()); // a drawing may have parts that the page did not have
 });

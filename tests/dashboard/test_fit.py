@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.requests.human_score import said_score
+from conch_schemas import AlarmRaised, ConsumerFailed, Event, FileCheck, Goal, GoalSet, consequence_id
 from conch_services.dashboard.components import strip
 from conch_services.dashboard.figures import sparks
 from conch_services.dashboard.story.strip import HUES, colour_of, distinct_colours
@@ -15,13 +16,47 @@ LONG = "politeness_of_the_words_that_are_said_to_people"
 HIDDEN = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel ?? one.id)"
 
 
+def trouble(dashboard: Dashboard) -> list[Event]:
+    """A dead letter, an alarm that is on, and a goal whose check is one long path."""
+    act = dashboard.seeded.recorded[-1]
+    path = "surveys/2028-03/tally_of_the_sightings_of_limpets_and_anemones.csv"
+    goal = Goal(id="tally-of-the-sightings-2028-03", statement=f"{path} is there.", check=FileCheck(path=path))
+    letter = ConsumerFailed(
+        id="letter", source=act.source, agent="echo", consumer="fragile", version="1", letter="", letter_seq=4,
+        letter_subject="conch.v1.echo.action.taken", reason="the model is away: connection refused", tries=5,
+    )  # fmt: skip
+    alarm = AlarmRaised(
+        id=consequence_id(act.id, "watch", "1", AlarmRaised), source=act.source, agent="echo", cycle=7, begun=7,
+        alarm="falling_entropy", active=True, value=0.2, threshold=0.3, window=50,
+        what="diversity is low: the entropy of tool × operation over 50 acts is 0.29",
+    )  # fmt: skip
+    asked = GoalSet(id="set", source=act.source, agent="echo", goal=goal, by="home")
+    return [letter, alarm, asked]
+
+
 @pytest.mark.parametrize("width", [1440, 1024, 390])
-@pytest.mark.parametrize("path", ["rewards", "compare", "training", "overview"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "rewards",
+        "rewards/component/execution",
+        "compare",
+        "training",
+        "overview",
+        "agents",
+        "cycles",
+        "needs",
+        "witness",
+        "bus",
+        "alarms",
+    ],
+)
 async def test_no_table_hides_its_columns(dashboard: Dashboard, tab: Page, width: int, path: str) -> None:
     """What is wider than its card would be found by scrolling alone; a rule's long name takes lines, not columns."""
     act = await dashboard.world.read(lambda reader: reader.cycles.act("echo", 60))
     assert act is not None
     await dashboard.live([said_score(act, LONG, 0.5, "so", (-1.0, 1.0), 1)])
+    await dashboard.live(trouble(dashboard), record=False)
     await tab.set_viewport_size({"width": width, "height": 900})
     await tab.goto(f"./{path}")
     await expect(tab.locator("main .wide").first).to_be_visible()
@@ -30,6 +65,34 @@ async def test_no_table_hides_its_columns(dashboard: Dashboard, tab: Page, width
     assert await tab.evaluate("document.documentElement.scrollWidth") <= width
     if path == "rewards":
         await expect(tab.locator("#components [data-label=Coverage]").first).to_be_in_viewport(ratio=1)
+
+
+async def test_a_low_screen_shows_the_whole_of_the_menu(tab: Page) -> None:
+    """At 1,024 by 768 nobody has to scroll it for the agent's name and state, and nothing sticks out of it."""
+    await tab.set_viewport_size({"width": 1024, "height": 768})
+    await tab.goto("./")
+
+    await expect(tab.locator("#who")).to_be_in_viewport(ratio=1)
+    assert await tab.locator(".side").evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
+async def test_a_phone_begins_with_what_a_page_is_for(tab: Page) -> None:
+    """The first chart of the overview is on its first screen; the search of the agents can be filled in."""
+    await tab.set_viewport_size({"width": 390, "height": 844})
+    await tab.goto("./overview")
+    await expect(tab.locator("#reward .plot")).to_be_in_viewport(ratio=0.6)
+
+    await tab.goto("./agents")
+    await expect(tab.get_by_label("Name has")).to_be_visible()
+
+
+async def test_a_rule_without_errors_has_no_empty_card(tab: Page) -> None:
+    """What it adds takes the width, and its own sentence does not stand in each row once more."""
+    await tab.goto("./rewards/component/execution")
+    card = tab.locator(".half")
+
+    await expect(card.first).to_contain_text("Adds most")
+    assert await tab.get_by_text("Could not be scored").count() == 0
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])

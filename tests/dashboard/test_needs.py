@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 
 from conch.experience import SqliteReader
 from conch_schemas import Drives, FileCheck, Goal, GoalReached, GoalSet, source_of
+from conch_services.dashboard.pages.needs import ENDED_IN_SIGHT
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
 
@@ -63,16 +64,21 @@ async def test_goals_tell_their_story(dashboard: Dashboard) -> None:
 
 
 async def test_an_active_goal_is_listed_however_many_came_and_went_since(dashboard: Dashboard) -> None:
-    """Before those that are over, of which the newest are shown."""
+    """Before those that are over, of which the newest are shown and the others folded."""
     check = FileCheck(path="done.txt")
     goals = [Goal(id=f"piece-{number}", statement=f"Piece {number}.", check=check) for number in range(60)]
     facts = [of_goal(dashboard, GoalSet, n, goal=goal, by="home", piece=n) for n, goal in enumerate(goals)]
     facts += [of_goal(dashboard, GoalReached, n, goal=f"piece-{n}", statement="Piece.") for n in range(1, 60)]
     await dashboard.live(facts, record=False)
 
-    rows = (await page(dashboard)).one("section", aria_labelledby="goals-title").one("table").cells()
+    section = (await page(dashboard)).one("section", aria_labelledby="goals-title")
+    tables = [table.cells() for table in section.all("table")]
+    rows = [row for table in tables for row in table]
 
     assert len(rows) == 50
+    assert [row[1] for row in tables[0]].count("reached") == ENDED_IN_SIGHT
+    assert {row[1] for row in tables[1]} == {"reached"}
+    assert "that ended earlier" in section.text
     assert "piece-59" in next(row[0] for row in rows if row[1] == "reached")
     assert "active" in [row[1] for row in rows if "piece-0" in row[0]]
 

@@ -33,6 +33,8 @@ MOST_GOALS = 8
 """Goals that are drawn, the newest."""
 OPEN_STATES = ("active", "proposed")
 """States of goals that are not over."""
+ENDED_IN_SIGHT = 8
+"""Goals that are over and stand in the table; those that ended before them are folded."""
 LISTED_GOALS = 50
 DRIVES = tuple(Drives.model_fields)
 
@@ -70,6 +72,7 @@ async def needs(request: Request) -> Response:
     window = shown.window if shown is not None else None
     data = _data(shown, drives.found or (), checks, 0 if window else number_of(request, "since"))
     taken = f"the last {LAST} cycles" if window is None or shown is None else taken_words(window, len(shown.levels))
+    listed = _listed(told, checks)
     template = "needs_now.html" if "hx-request" in request.headers else "needs.html"
     return await page(
         request,
@@ -81,7 +84,8 @@ async def needs(request: Request) -> Response:
             "drives_why": drives.why,
             "goals_why": told.why,
             "drives": drives.found[-1][1].model_dump() if drives.found else {},
-            "goals": _listed(told, checks),
+            "goals": listed,
+            "shown_goals": sum(row["state"] in OPEN_STATES for row in listed) + ENDED_IN_SIGHT,
             "data": {"most": LAST, "whole": window is not None, "colours": colours_of(data["lines"]), **data},
             "window": window,
             "taken": taken,

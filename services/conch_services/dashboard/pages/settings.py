@@ -94,12 +94,12 @@ def _groups(shown: Config) -> list[tuple[str, str, list[_SettingRow]]]:
     of: dict[str, list[_SettingRow]] = {}
     for path, value in leaves(shown.settings):
         key = dotted(path)
-        row = _SettingRow(key, _words(value), shown.origins[key], about(path))
+        row = _SettingRow(key, _words(value), shown.origins[key], about(path).replace("*", ""))
         of.setdefault(_section(path), []).append(row)
     return [
         (
             name,
-            about((name,)) if name else "Of the agent as a whole.",
+            about((name,)).replace("*", "") if name else "Of the agent as a whole.",
             sorted(of[name], key=lambda row: row.origin == "default"),
         )
         for name in sorted(of, key=lambda name: ["", *Settings.model_fields].index(name))

@@ -65,7 +65,7 @@ function rect(attributes) {
 }
 
 function meters(id, some) {
-  $(id).replaceChildren(...some.flatMap(([name, level]) => [make("dt", {}, name), make("dd", {}, make("meter", { min: 0, max: 1, low: 0.3, high: 0.6, optimum: 1, value: level }), ` ${level.toFixed(2)}`)]));
+  $(id).replaceChildren(...some.flatMap(([name, level]) => [make("dt", {}, name), make("dd", {}, make("meter", { min: 0, max: 1, low: 0.25, high: 0.6, optimum: 1, value: level }), ` ${level.toFixed(2)}`)]));
 }
 
 function tick(now) {

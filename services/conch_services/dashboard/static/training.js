@@ -21,7 +21,7 @@ function draw() {
   const { marks, round, deeds, colours, ...fresh } = given("data");
   Object.assign(known, colours);
   total({ ...grow(fresh), marks, colours: known });
-  document.getElementById("round-charts").hidden = !round;
+  document.getElementById("round-charts").hidden = !round?.steps.length;
   if (round) {
     const of = (...names) => Object.fromEntries(names.filter((name) => name in round.lines).map((name) => [NAMES[name], round.lines[name]]));
     steps({ x: round.steps, lines: { losses: of("loss", "eval_loss"), drift: of("kl", "margin") }, colours: OF_FIGURE });

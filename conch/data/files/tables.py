@@ -104,8 +104,8 @@ class ParquetFile:
             write_statistics=["row_id"],
         )
 
-    def read(self, lines: bytes) -> pa.Table:
-        """The table of these rows, each a line of JSON in UTF-8. Any thread may do it."""
+    def write(self, lines: bytes) -> None:
+        """A group of rows, each a line of JSON in UTF-8. Any thread may do it, one at a time. Raises OSError."""
         import pyarrow as pa
         import pyarrow.json as pj
 
@@ -114,12 +114,7 @@ class ParquetFile:
             read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
             parse_options=pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="error"),
         )
-        assert isinstance(found, pa.Table)
-        return found.select(self._schema.names)
-
-    def write(self, table: pa.Table) -> None:
-        """A group of rows. Raises OSError."""
-        self._writer.write_table(table)
+        self._writer.write_table(found.select(self._schema.names))
 
     def write_empty(self) -> None:
         """The columns without a row: a file of none needs them. Raises OSError."""

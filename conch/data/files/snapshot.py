@@ -34,8 +34,8 @@ _DIGITS: Final = 12
 _GROUP_ROWS: Final = 4096
 _GROUP_BYTES: Final = 4 * 1024 * 1024
 """Rows and bytes of JSON after which a group is written: finding a row reads one group."""
-_AHEAD: Final = 1
-"""Groups that wait while one is written."""
+_AHEAD: Final = 2
+"""Groups that are sorted before one is written."""
 
 
 def write_snapshot(
@@ -196,13 +196,18 @@ def _write_lines(file: BinaryIO, lines: Iterator[bytes], format: Format, content
 
 
 def _write_parquet(file: BinaryIO, lines: Iterator[bytes], format: Format, content: hashlib._Hash) -> int:
-    """A thread reads the JSON of a group and writes its table while the next rows are sorted."""
+    """A thread reads the JSON of a group, and another one writes the group before, while the next rows are sorted."""
     rows = 0
-    with ParquetFile(file, format) as table, ThreadPoolExecutor(1) as thread:
+    with (
+        ParquetFile(Path(file.name), format) as table,
+        ThreadPoolExecutor(1) as reading,
+        ThreadPoolExecutor(1) as writing,
+    ):
         given: deque[Future[None]] = deque()
         for group in _groups(lines):
             block = b"\n".join(group) + b"\n"
-            given.append(thread.submit(table.write, block))
+            read = reading.submit(table.read, block)
+            given.append(writing.submit(table.write, read))
             content.update(block)
             rows += len(group)
             if len(given) > _AHEAD:

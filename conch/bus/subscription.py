@@ -243,6 +243,11 @@ class StreamSubscription:
             self._wake.clear()
             await self._wake.wait()
 
+    def more(self, most: int) -> Sequence[ReceivedEvent]:
+        """At most `most` events that wait in the queue; none where it is empty. For a caller of `get` that let some
+        time pass before it handles what it got."""
+        return self._dequeue(most) if self._queue and most > 0 else ()
+
     @property
     def seen(self) -> int:
         """The sequence up to which everything that concerns this subscription was returned."""

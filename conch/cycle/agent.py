@@ -385,7 +385,7 @@ class Agent:
         if self._agent_context.count is not None:
             self._agent_context.count.begun(number)
         await self._decide(number, grounded)
-        await self._reflect(number)
+        await self._end(number)
 
     async def _settle_goals(self) -> None:
         """Drop the goals whose deadline has passed; a goal whose parts are reached is reached itself."""
@@ -639,15 +639,11 @@ class Agent:
         )
 
     async def _aftermath(self) -> None:
-        """Publish what follows from an action: task step, reached goals, a proposed goal, an answer. A second call does
-        nothing."""
+        """Publish what follows from an action: reached goals, a proposed goal, an answer, the step of a team. A second
+        call does nothing."""
         act = self.memory.taken
         assert act is not None
-        if act.episode is not None and not self.memory.step_told:
-            if act.progress is None:  # an older version, cut short before the step, did not say it in the act
-                act = act.model_copy(update={"progress": self._step_of(self.memory.episodes, act)})
-            step = act.task_step()
-            assert step is not None
+        if self.team is not None and (step := self._step_to_tell(act)) is not None:
             await self._facts.publish(step)
         for place, check in enumerate(act.goals):
             if check.outcome == "achieved" and (active := self.memory.goals.get(check.goal)) is not None:
@@ -664,6 +660,22 @@ class Agent:
             await self._facts.publish(said)
         if self.team is not None and act.team is not None:
             await self.team.finish(act)
+
+    def _step_to_tell(self, act: ActionTaken) -> TaskProgressed | None:
+        """The event of the act's step in its task; None where it has none, or where the event is stored."""
+        if act.episode is None or self.memory.step_told:
+            return None
+        if act.progress is None:  # an older version, cut short before the step, did not say it in the act
+            act = act.model_copy(update={"progress": self._step_of(self.memory.episodes, act)})
+        return act.task_step()
+
+    async def _end(self, number: int) -> None:
+        """End the cycle. The act's step is stored meanwhile: it stands in the act, so nothing waits for its event."""
+        act = self.memory.taken
+        assert act is not None
+        step = self._step_to_tell(act)
+        async with contextlib.nullcontext() if step is None else self._facts.storing(step):
+            await self._reflect(number)
 
     async def _reflect(self, number: int) -> None:
         settings = self._agent_context.settings
@@ -724,7 +736,7 @@ class Agent:
             await self._take_adapter(number)
             await self._measure_goals()
             await self._decide(number, self._grounded(number, memory.thought) if memory.grounded is None else None)
-        await self._reflect(number)
+        await self._end(number)
 
     @asynccontextmanager
     async def _turn(self, slots: asyncio.Semaphore, *, needed: bool) -> AsyncIterator[None]:

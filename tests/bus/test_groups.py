@@ -11,7 +11,7 @@ import pytest
 
 from conch.bus import OutgoingMessage
 from conch.bus.jetstream import publisher
-from conch.bus.jetstream.publisher import STILL_TURNS, Publisher
+from conch.bus.jetstream.publisher import FEW, FEW_IN_FLIGHT, STILL_TURNS, Publisher
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -115,3 +115,18 @@ async def test_a_single_event_does_not_wait_for_others(line: Line, submit: Calla
         await asyncio.sleep(0)
 
     assert line.writes == [1]
+
+
+async def test_a_few_do_not_wait_for_the_acknowledgements_of_a_few(
+    line: Line, submit: Callable[[int, int], None], until: Until
+) -> None:
+    """One agent's marks hold up no score of its act; beyond FEW_IN_FLIGHT what comes waits for a group."""
+    for sent in ([FEW], [FEW, FEW_IN_FLIGHT - FEW]):
+        submit(sent[-1], 1)
+        await until(lambda: len(line.writes) == len(sent))  # noqa: B023 - it is awaited here
+    assert line.writes == [FEW, FEW_IN_FLIGHT - FEW]
+
+    submit(1, 1)
+    for _ in range(STILL_TURNS + 5):
+        await asyncio.sleep(0)
+    assert len(line.writes) == 2

@@ -129,6 +129,22 @@ async def test_what_is_in_hand_is_bounded(
         await until(lambda: runtime.tally.handled == 21)
 
 
+async def test_a_consumer_that_lingers_handles_what_came_meanwhile_too(
+    bus: Bus, act: MakeAct, run: Run, publish: Publish, until: Until
+) -> None:
+    """In the same turn, so that what follows is published in one piece."""
+    seen: list[int] = []
+    spec = ConsumerSpec("slow", "1", (ActionTaken,), lambda action: seen.append(action.cycle), linger=0.2)
+    async with run(bus, spec) as runtime:
+        await publish(bus, act(1))
+        await until(lambda: seen and runtime._subscription.level)
+        await publish(bus, act(2))
+        await until(lambda: runtime._subscription.given == 2)
+        await publish(bus, act(3))
+        await until(lambda: len(seen) > 1)
+        assert seen == [1, 2, 3]
+
+
 async def test_a_consumer_that_lingers_lets_others_go_first(until: Until, act: MakeAct) -> None:
     """What comes waits for `linger`, and then is handled all the same, in order."""
     seen: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Callable
@@ -10,17 +11,20 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus, MemoryJournal
+from conch.bus.protocol import Stored
 from conch.minds import Situation
 from conch.rewards.progress import ProgressState, fold, rewarded_advances
 from conch.tools import ToolContext, tool
 from conch_schemas import (
     ActionTaken,
+    CycleReflected,
     Goal,
     GoalDropped,
     GoalReached,
     TaskProgressed,
     TestsCheck,
     Usage,
+    decode,
     encode,
     source_of,
     subject_of,
@@ -89,6 +93,30 @@ async def test_each_act_on_the_way_is_a_step_and_the_last_one_ends_the_task(task
     acts = {act.action_id: act for act in task.facts(ActionTaken)}
     for step in task.facts(TaskProgressed)[1:]:
         assert (step.episode, step.causation_id) == ("task", acts[step.action_id].id)
+
+
+class _HeldBus(MemoryBus):
+    """Stores the step of an act when the end of its cycle has been sent behind it."""
+
+    def __init__(self, journal: MemoryJournal) -> None:
+        super().__init__(journal)
+        self.ended = asyncio.Event()
+
+    async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
+        event = decode(data)
+        if isinstance(event, CycleReflected):
+            self.ended.set()
+        elif isinstance(event, TaskProgressed) and event.action_id is not None:
+            await self.ended.wait()
+        return await super().publish(subject, data, id=id)
+
+
+async def test_a_cycle_ends_while_the_step_of_its_act_is_stored(task: Life) -> None:
+    """The step stands in the act: nothing waits for its event, and the next cycle begins behind it."""
+    task.mind.decides = _passing(2)
+    await task.run(1, _HeldBus(task.journal))
+
+    assert [step.cycle for step in task.facts(TaskProgressed)] == [None, 0]
 
 
 async def test_each_step_says_its_phase_and_the_shares_of_the_roles(task: Life) -> None:

@@ -38,10 +38,12 @@ PIECE = 256
 GROUP, LARGEST_GROUP = 16, 1000
 """Waiting messages from which an atomic batch is worth it, and the server's limit for one."""
 GROUP_BYTES = 8 * 2**20
-FEW, FULL_GROUP, STILL_TURNS, GATHER_SECONDS = 4, 256, 2, 0.05
-"""No group is gathered where so few messages wait, and waited the last time: a single agent would only wait longer.
-Else it is sent with FULL_GROUP messages, or after so many turns of the event loop without another one, or this many
-seconds after its first. A message costs the server 30 us in a batch of 256, 70 in one of 64, 200 alone (measured)."""
+FEW, FEW_IN_FLIGHT, FULL_GROUP, STILL_TURNS, GATHER_SECONDS = 4, 8, 256, 2, 0.05
+"""No group is gathered where so few messages wait, and waited the last time: a single agent would only wait longer. Nor
+do these wait for acknowledgements while FEW_IN_FLIGHT are in flight at most, themselves among them: no score waits for
+marks. Else a group is sent with FULL_GROUP messages, or after so many turns of the event loop without another one, or
+this many seconds after its first. A message costs the server 30 us in a batch of 256, 70 in one of 64, 200 alone
+(measured)."""
 DEDUPE_SECONDS = 120
 """Seconds that the server remembers an id; what was sent half of that ago is searched on the stream before a resend."""
 FULL = {10023, 10047, 10077}
@@ -177,10 +179,16 @@ class Publisher:
                 self._send_singly(PIECE)
                 if self._events < WINDOW_EVENTS and self._bytes < WINDOW_BYTES:
                     self._kick()
-            elif not self._sent_batches and not self._gathers():
+            elif self._may_follow() and not self._gathers():
                 self._send_group()
         except LostReplyError:
             return  # nothing was sent; the connection comes back
+
+    def _may_follow(self) -> bool:
+        """Whether what waits may be sent now: nothing is in flight, or so little that waiting for its acknowledgements
+        would not make a batch of it."""
+        few = max(len(self._waiting), self._waited) <= FEW
+        return not self._sent_batches or (few and self._events + len(self._waiting) <= FEW_IN_FLIGHT)
 
     def _gathers(self) -> bool:
         """Whether a group is sent later, with what other tasks submit in the next turns of the event loop."""

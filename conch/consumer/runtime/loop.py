@@ -155,6 +155,7 @@ class ConsumerRuntime:
             self._getting = False
             if self.spec.linger and len(arrivals) < most:  # where more waits already, to wait would be to fall behind
                 await asyncio.sleep(self.spec.linger)
+                arrivals = [*arrivals, *subscription.more(most - len(arrivals))]
             await self._strategy.take(arrivals)
             self._dealt = arrivals[-1].seq
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 from uuid import uuid4
 
 from conch.data.files.manifest import MANIFEST, FileDigest, Manifest, Tally
@@ -26,9 +26,6 @@ from conch.data.row import SPLITS, Format, LeftOut, Row, Split
 from conch.data.selection import Selection
 from conch.errors import CheckError, UsageError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 UNFINISHED: Final = ".unfinished-"
 """Begins the name of a directory in which a snapshot is being written. Its writer holds a lock (flock) on it."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -37,8 +34,8 @@ _DIGITS: Final = 12
 _GROUP_ROWS: Final = 4096
 _GROUP_BYTES: Final = 4 * 1024 * 1024
 """Rows and bytes of JSON after which a group is written: finding a row reads one group."""
-_AHEAD: Final = 1
-"""Groups that are read or wait to be while one is written."""
+_AHEAD: Final = 2
+"""Groups that are sorted before one is written."""
 
 
 def write_snapshot(
@@ -199,19 +196,24 @@ def _write_lines(file: BinaryIO, lines: Iterator[bytes], format: Format, content
 
 
 def _write_parquet(file: BinaryIO, lines: Iterator[bytes], format: Format, content: hashlib._Hash) -> int:
-    """A thread reads the JSON of a group while the next rows are sorted and the one before is written."""
+    """A thread reads the JSON of a group, and another one writes the group before, while the next rows are sorted."""
     rows = 0
-    with ParquetFile(file, format) as table, ThreadPoolExecutor(1) as thread:
-        read: deque[Future[pa.Table]] = deque()
+    with (
+        ParquetFile(Path(file.name), format) as table,
+        ThreadPoolExecutor(1) as reading,
+        ThreadPoolExecutor(1) as writing,
+    ):
+        given: deque[Future[None]] = deque()
         for group in _groups(lines):
             block = b"\n".join(group) + b"\n"
-            read.append(thread.submit(table.read, block))
+            read = reading.submit(table.read, block)
+            given.append(writing.submit(table.write, read))
             content.update(block)
             rows += len(group)
-            if len(read) > _AHEAD:
-                table.write(read.popleft().result())
-        for one in read:
-            table.write(one.result())
+            if len(given) > _AHEAD:
+                given.popleft().result()
+        for one in given:
+            one.result()
         if not rows:
             table.write_empty()
     return rows

@@ -65,19 +65,21 @@ class Spill:
 
     def add(self, row: Row) -> None:
         """Put the row there, in its split."""
-        self._put(row.row_id, _PARTS[row.split], row.content)
+        self._put([(row.row_id, _PARTS[row.split], row.content)])
 
     def add_unparted(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
         """Put rows (id, state key, content) there that are to be in the splits of their states, which are not known
         yet."""
-        for row_id, state_key, content in rows:
-            self._put(row_id, _state_part(state_key), content)
+        self._put((row_id, _state_part(state_key), content) for row_id, state_key, content in rows)
 
-    def _put(self, row_id: str, part: bytes, content: bytes) -> None:
-        line = b"%b%b%b\n" % (row_id.encode(), part, content)
-        self._held[row_id[:2]].append(line)
-        self._held_bytes += len(line)
-        if self._held_bytes >= _BUFFER:
+    def _put(self, rows: Iterable[tuple[str, bytes, bytes]]) -> None:
+        held, size = self._held, self._held_bytes
+        for row_id, part, content in rows:
+            line = b"%b%b%b\n" % (row_id.encode(), part, content)
+            held[row_id[:2]].append(line)
+            size += len(line)
+        self._held_bytes = size
+        if size >= _BUFFER:
             self.flush()
 
     def rows(self) -> SpilledRows:

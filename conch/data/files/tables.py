@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from conch.data.row import PAIRED, Format
 from conch.errors import UsageError
@@ -92,12 +94,15 @@ def schema_of(format: Format) -> pa.Schema:
 class ParquetFile:
     """A Parquet file of one format, written in groups of rows. It has its footer once the context is left."""
 
-    def __init__(self, file: BinaryIO, format: Format) -> None:
+    def __init__(self, path: Path, format: Format) -> None:
+        """In the place of the file at `path`. It is Arrow's own: one of Python's would ask for the interpreter's lock
+        at each column."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._schema = schema_of(format)
+        self._schema, self._file = schema_of(format), pa.OSFile(str(path), "wb")
         self._writer = pq.ParquetWriter(
-            file,
+            self._file,
             self._schema,
             compression="zstd",
             use_dictionary=_REPEATED if format == "cycles" else True,
@@ -117,9 +122,10 @@ class ParquetFile:
         assert isinstance(found, pa.Table)
         return found.select(self._schema.names)
 
-    def write(self, table: pa.Table) -> None:
-        """A group of rows. Raises OSError."""
-        self._writer.write_table(table)
+    def write(self, table: Future[pa.Table]) -> None:
+        """A group of rows, once it is read. Any thread may do it, one at a time. Raises OSError, and what reading
+        raised."""
+        self._writer.write_table(table.result())
 
     def write_empty(self) -> None:
         """The columns without a row: a file of none needs them. Raises OSError."""
@@ -133,3 +139,4 @@ class ParquetFile:
         its file is closed."""
         with suppress(OSError) if error is not None else nullcontext():
             self._writer.close()
+            self._file.close()

@@ -26,8 +26,9 @@ APPLICATION_ID: Final = 0x434E4358
 
 MEMORY: Final = ":memory:"
 
-_PAGE: Final = 8192
-"""Bytes of a page: of half the size, an act alone would leave half of it empty."""
+_PAGE: Final = 4096
+"""Bytes of a page. A commit writes each page that it changes: for the ten facts of a cycle 118 KiB, in pages of twice
+the size 199 KiB and a tenth more processor time. A file keeps the size that it was made with."""
 _CHECKPOINT: Final = 2000
 """Pages of the write-ahead log after which they are put where they belong, each once however often it was written."""
 _JOURNAL_LIMIT: Final = 64 * 1024 * 1024

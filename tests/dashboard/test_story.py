@@ -32,14 +32,14 @@ from conch_schemas import (
 )
 from conch_services.dashboard.story import page as story_page
 from conch_services.dashboard.story import reading as story_reading
-from conch_services.dashboard.story.needs_you import NeedsYou, Waiting
+from conch_services.dashboard.story.needs_you import MOST_STARVING, NeedsYou, Waiting, grouped
 from conch_services.dashboard.story.reading import LifeFigures
 from conch_services.dashboard.stream.hub import ALONE
 from tests.approving import asking
 from tests.conftest import Until
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 from tests.dashboard.document import parsed
-from tests.dashboard.life import HOSTILE
+from tests.dashboard.life import HOSTILE, Life
 from tests.dashboard.test_overview import upto_act
 
 MOST_BYTES = 250_000
@@ -376,6 +376,42 @@ async def test_a_rule_that_fails_and_a_need_that_starves_are_told(dashboard: Das
     assert "exploration came too late for 1 of the last 60 acts" in words
     links = [one["href"] for one in page.one("section", id="needs-you").all("a")]
     assert f"{dashboard.prefix}/rewards/component/exploration" in links
+
+
+async def test_needs_of_many_agents_are_one_row_for_each_need(dashboard: Dashboard, until: Until) -> None:
+    """Two agents by name and the number of the others, with a link to each; the heading counts the rows."""
+    needs = dashboard.world.settings.needs
+    all_starve = needs.model_copy(update={"starving": needs.starving.model_copy(update={"level": 1.0})})
+    dashboard.world.settings = dashboard.world.settings.model_copy(update={"needs": all_starve})
+    for name in ("ant", "bee", "cat"):
+        other = Life(name)
+        dashboard.world.home.agentuid(name)
+        await dashboard.live([other.weights(), *other.cycle()])
+    await looked_at(dashboard, until)
+
+    card = parsed((await dashboard.client.get("/story/needs-you")).text).one("section", id="needs-you")
+    rows = [one for one in card.all("li") if " starves: " in one.text]
+
+    assert 2 <= len(rows) <= MOST_STARVING
+    assert all(re.search(r"starves: \w+, \w+ and 2 more", one.text) for one in rows)
+    assert {f"{dashboard.prefix}/needs?agent={name}" for name in ("ant", "bee", "cat", "echo")} | {
+        f"{dashboard.prefix}/agents"
+    } == {one["href"] for one in rows[0].all("a")}
+    assert card.one("small").text == str(len(card.all("li")))
+
+
+def test_only_alarms_and_needs_of_several_agents_are_put_together() -> None:
+    """An approval of each stays a row, and an alarm of one keeps its button; that of two leads to the Agents page."""
+    asks = [NeedsYou("approval", "serious", name, "Waits for your approval: x", "", "", "", "/") for name in "ab"]
+    habits = [NeedsYou("habit", "warning", name, "stuck", "", "", "", f"/alarms?agent={name}", "h") for name in "ab"]
+    lone = NeedsYou("collapse", "warning", "a", "all alike", "", "", "", "/alarms?agent=a", "c")
+
+    rows = grouped([*asks, *habits, lone])
+
+    assert rows[:2] == asks
+    assert rows[2].words == "stuck: a and b"
+    assert (rows[2].path, rows[2].alarm) == ("/agents?sort=alarms", "")
+    assert rows[3:] == [lone]
 
 
 async def test_an_unknown_bus_is_said(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Until) -> None:

@@ -25,6 +25,12 @@ MOST_AGENTS = 200
 FAILING_LAST = 400
 """Experiences of all agents over which the failures of rules are counted."""
 MOST_SHOWN = 12
+MOST_STARVING = 8
+"""Rows of needs that starve."""
+MOST_NAMED = 2
+"""Agents that a row of several names, the first; the others are counted."""
+MOST_LINKED = 12
+"""Agents that a row of several leads to."""
 
 
 class NeedsYou(NamedTuple):
@@ -49,14 +55,17 @@ class NeedsYou(NamedTuple):
     """The alarm that it is; empty: it is none."""
     component: str | None = None
     """The component that the alarm is about."""
+    each: Sequence[tuple[str, str]] = ()
+    """(agent, the page of this about it) of one thing of several agents; empty: it is of one."""
 
 
 class Waiting(NamedTuple):
     """All that waits."""
 
     found: Sequence[NeedsYou]
-    """The serious ones first; at most MOST_SHOWN."""
+    """The serious ones first; at most MOST_SHOWN, and MOST_STARVING needs among them."""
     more: int
+    """Rows that are left out."""
     unknown: str
     """Why some of it is not known; empty: it is."""
     is_read: bool = True
@@ -72,13 +81,37 @@ async def waiting(world: DashboardContext) -> Waiting:
     going = _going_on(world, agents, decisions.found or {})
     of_bus: QueryResult[list[NeedsYou]] = await asked(_of_bus(world, going, several=several))
     of_store = await asked(world.read(lambda reader: _of_store(reader, world, going, several=several)))
-    found = [
-        *_decided(decisions.found or {}, several=several),
-        *(of_bus.found or ()),
-        *(of_store.found or ()),
-    ]
-    found.sort(key=lambda one: one.severity != "serious")
-    return Waiting(found[:MOST_SHOWN], max(0, len(found) - MOST_SHOWN), decisions.why or of_bus.why)
+    rows = grouped(
+        [*_decided(decisions.found or {}, several=several), *(of_bus.found or ()), *(of_store.found or ())]
+    )
+    rows.sort(key=lambda one: one.severity != "serious")
+    starving = [one for one in rows if one.kind == "need"][MOST_STARVING:]
+    shown = [one for one in rows if one not in starving][:MOST_SHOWN]
+    return Waiting(shown, len(rows) - len(shown), decisions.why or of_bus.why)
+
+
+def grouped(found: Sequence[NeedsYou]) -> list[NeedsYou]:
+    """The same, with one row for an alarm or a need that several agents have, where the first of them was."""
+    alike: dict[object, list[NeedsYou]] = {}
+    for one in found:
+        is_of_kind = one.kind == "need" or one.alarm
+        alike.setdefault((one.kind, one.component, one.words) if is_of_kind else id(one), []).append(one)
+    return [some[0] if len(some) == 1 else _of_several(some) for some in alike.values()]
+
+
+def _of_several(some: Sequence[NeedsYou]) -> NeedsYou:
+    first, left = some[0], len(some) - MOST_NAMED
+    names = (", " if left else " and ").join(one.agent for one in some[:MOST_NAMED])
+    return first._replace(
+        severity="serious" if any(one.severity == "serious" for one in some) else first.severity,
+        agent="",
+        words=f"{first.words}: {names}{f' and {left:,} more' if left else ''}",
+        note=f"{len(some):,} agents",
+        path="/agents?sort=alarms" if first.alarm else "/agents",
+        alarm="",
+        component=None,
+        each=[(one.agent, one.path) for one in some[:MOST_LINKED]],
+    )
 
 
 async def _decisions(world: DashboardContext, agents: Sequence[str]) -> Mapping[str, WaitingDecisions]:
@@ -203,24 +236,26 @@ def _failed(component: str, failed: int, count: int, *, late: bool) -> str:
 
 
 def _starving(reader: ExperienceReader, level: float, agents: Sequence[str], *, several: bool) -> list[NeedsYou]:
-    found = []
-    for agent in agents:
-        for change in reader.charts.needs_history(agent, 1):
-            found += [
-                NeedsYou(
-                    "need",
-                    "warning",
-                    agent,
-                    f"{need} starves",
-                    fixed(satisfied, 2),
-                    "give it a goal that feeds it",
-                    "See what feeds it and what drains it, and give the agent a goal whose acts feed it.",
-                    _of(agent, "/needs", several=several),
-                )
-                for need, satisfied in sorted(change.after.items(), key=lambda one: one[1])
-                if satisfied <= level
-            ]
-    return found
+    starving = sorted(
+        (satisfied, agent, need)
+        for agent in agents
+        for change in reader.charts.needs_history(agent, 1)
+        for need, satisfied in change.after.items()
+        if satisfied <= level
+    )
+    return [
+        NeedsYou(
+            "need",
+            "warning",
+            agent,
+            f"{need} starves",
+            fixed(satisfied, 2),
+            "give it a goal that feeds it",
+            "See what feeds it and what drains it, and give the agent a goal whose acts feed it.",
+            _of(agent, "/needs", several=several),
+        )
+        for satisfied, agent, need in starving
+    ]
 
 
 def _of(agent: str, path: str, *, several: bool) -> str:

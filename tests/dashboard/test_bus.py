@@ -9,6 +9,7 @@ from playwright.async_api import Page, expect
 
 from conch.bus import Delivery, MemoryBus
 from conch.consumer.group.lag import report_position
+from conch.consumer.runtime import control_of
 from conch.consumer.runtime.dead_letters import open_dead_letters
 from conch_schemas import (
     ActionTaken,
@@ -90,6 +91,30 @@ async def test_letters_that_are_alike_are_one_row_and_go_at_once(tab: Page, dash
 
     await expect(tab.locator("[data-letter]")).to_have_count(0)
     assert [one async for one in open_dead_letters(dashboard.bus)] == []
+
+
+async def test_a_letter_that_fails_again_keeps_no_other_from_being_tried(
+    tab: Page, dashboard: Dashboard, complaints: Complaints
+) -> None:
+    """Of three that are alike the first two fail, the third goes: how many, and the first reason, are said."""
+    first = await letter(dashboard, "it broke")
+    for number in range(2):
+        same = first.model_copy(update={"id": f"same-{number}", "letter_seq": first.letter_seq + 1 + number})
+        await dashboard.live([same], record=False)
+    replies = [b'{"error": "no paper"}', b'{"error": "no ink"}', b'{"ok": true}']
+
+    async def respond(_subject: str, _data: bytes) -> bytes:
+        return replies.pop(0)
+
+    async with dashboard.bus.serve(control_of("fragile", "*"), respond):
+        await tab.goto("./bus")
+        await tab.get_by_role("button", name="Retry all").click()
+        await expect(tab.locator("#wrong")).to_contain_text("1 of 3 done, 2 not: ")
+
+    await expect(tab.locator("#wrong")).to_contain_text("failed again: no paper")
+    await expect(tab.locator("[data-letter]")).to_contain_text("2 alike")
+    assert len([one async for one in open_dead_letters(dashboard.bus)]) == 2
+    complaints.pardon()  # the two that failed
 
 
 async def test_a_hostile_dead_letter_is_text_and_can_be_dropped(

@@ -11,18 +11,18 @@ async function act(button) {
   if (what === "drop" && !confirm(`Give ${many ? `these ${ids.length} letters` : "this letter"} up? ${many ? "They stay on the stream as facts and are" : "It stays on the stream as a fact and is"} listed no more.`)) return;
   button.disabled = true;
   wrong.textContent = "";
-  let done = 0;
-  for (const id of ids) {
+  let done = 0, first = "";
+  for (const id of ids) { // after one that fails the others are tried, too
     const answer = await fetch(`${document.body.dataset.prefix}/api/v1/dlq/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
     if (answer?.ok) {
       done += 1;
       continue;
     }
-    const why = answer ? await sentence(answer) : "The dashboard does not answer; nothing was done.";
-    wrong.textContent = many ? `${done} of ${ids.length} done, then: ${why}` : why;
-    break;
+    first ||= answer ? await sentence(answer) : "The dashboard does not answer; nothing was done.";
+    if (!answer || answer.status === 401) break; // no other one would be answered
   }
-  if (done === ids.length) say(`${many ? `${done} letters are` : `Letter ${ids[0].slice(0, 8)} is`} ${what === "drop" ? "given up, and listed no more" : "handed to the consumer once more"}.`);
+  if (done < ids.length) wrong.textContent = many ? `${done} of ${ids.length} done, ${ids.length - done} not: ${first}` : first;
+  else say(`${many ? `${done} letters are` : `Letter ${ids[0].slice(0, 8)} is`} ${what === "drop" ? "given up, and listed no more" : "handed to the consumer once more"}.`);
   button.disabled = false;
   redraw("now");
 }

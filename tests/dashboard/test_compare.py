@@ -9,10 +9,12 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.views import difference_interval, mean_interval, signed
-from conch_schemas import ReviewDecided, decode, subject_filter
+from conch_schemas import ActionTaken, ReviewDecided, decode, subject_filter
+from conch_services.dashboard.compare.states import state_words
 from conch_services.dashboard.compare.subjects import MOST, named_subjects
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
+from tests.dashboard.life import Life
 
 
 def test_subjects_are_named_once_and_wrong_ones_are_said() -> None:
@@ -83,6 +85,30 @@ async def test_a_subject_is_added_and_taken_away(tab: Page, dashboard: Dashboard
     await tab.get_by_label(re.compile("Take whole life away")).click()
     await expect(tab.locator("#compare-chart .legend button")).to_have_count(2)
     await expect(tab).to_have_url(re.compile(r"of=range%3A0-\d+&of=range%3A\d+-60$"))
+
+
+async def test_a_state_is_told_in_words(dashboard: Dashboard) -> None:
+    """By its need, its goal, its tools and the outcome before, with the beginning of its key."""
+    html = (await dashboard.client.get("/compare")).text
+
+    state = parsed(html).one("table", id="states").all("tr")[1].all("td")[0].text
+    assert re.search(r"\w+ presses", state)
+    assert "Goal: All tests in the workspace pass" in state
+    assert "Tools: filesystem, run, search; act before: " in state
+    assert state.endswith("01234567")
+
+
+def test_a_state_of_much_is_told_in_short() -> None:
+    """The need by its priority; at most two goals and six tools by name, a long goal cut; the others counted."""
+    act = next(one for one in Life().cycle() if isinstance(one, ActionTaken))
+    goals = tuple(act.goals[0].model_copy(update={"statement": f"{at} {'long ' * 40}"}) for at in range(4))
+    changes = {"goals": goals, "tools": tuple("abcdefgh"), "needs": {"joy": 0.2, "rest": 0.3}}
+
+    words = state_words(act.model_copy(update=changes), None, {"joy": 0.1, "rest": 0.9})
+
+    assert (words.need, words.tools, words.before) == ("rest", "a, b, c, d, e, f, 2 more", "")
+    assert words.goals.endswith("…; 2 more")
+    assert len(words.goals) < 200
 
 
 async def test_a_blind_vote_is_a_review_of_its_pair(tab: Page, dashboard: Dashboard) -> None:

@@ -11,8 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
+from conch.needs import priorities_of
 from conch_services.dashboard.asking import asked, kept
-from conch_services.dashboard.compare.differences import curve_data, figure_rows, same_states
+from conch_services.dashboard.compare.differences import SameState, curve_data, figure_rows, same_states
+from conch_services.dashboard.compare.states import StateWords, words_of_states
 from conch_services.dashboard.compare.subjects import (
     MOST,
     ComparedSubject,
@@ -39,6 +41,9 @@ class CompareFigures(NamedTuple):
     subjects: Sequence[ComparedSubject]
     weights: ComparedWeights
     offers: dict[str, list[Offer]]
+    states: Sequence[SameState]
+    words: dict[str, StateWords]
+    """Of the states, by their keys."""
 
 
 async def compare(request: Request) -> Response:
@@ -57,7 +62,8 @@ async def compare(request: Request) -> Response:
         "weights": found.found.weights if found.found is not None else None,
         "most": MOST,
         "rows": figure_rows(subjects) if subjects else (),
-        "states": same_states(subjects),
+        "states": found.found.states if found.found is not None else (),
+        "state_words": found.found.words if found.found is not None else {},
         "data": curve_data(subjects),
         "asked_for": _query(subjects, agent),
         "place": world.hub.last,
@@ -94,7 +100,10 @@ async def _looked(request: Request, agent: str, names: Sequence[SubjectName]) ->
     def look(reader: ExperienceReader) -> CompareFigures:
         chosen = names or usual_subjects(reader, agent)
         several = len({one.agent for one in chosen}) > 1
-        return CompareFigures(*compared(reader, chosen, several=several), offers(reader, agent, agents))
+        subjects, weights = compared(reader, chosen, several=several)
+        states = same_states(subjects)
+        words = words_of_states(reader, subjects, states, priorities_of(world.settings.needs))
+        return CompareFigures(subjects, weights, offers(reader, agent, agents), states, words)
 
     key = (agent, *(one.text for one in names))
     found: CompareFigures = await kept(request, "compared", FRESH_SECONDS).get(key, lambda: world.read(look))

@@ -81,9 +81,7 @@ async def waiting(world: DashboardContext) -> Waiting:
     going = _going_on(world, agents, decisions.found or {})
     of_bus: QueryResult[list[NeedsYou]] = await asked(_of_bus(world, going, several=several))
     of_store = await asked(world.read(lambda reader: _of_store(reader, world, going, several=several)))
-    rows = grouped(
-        [*_decided(decisions.found or {}, several=several), *(of_bus.found or ()), *(of_store.found or ())]
-    )
+    rows = grouped([*_decided(decisions.found or {}, several=several), *(of_bus.found or ()), *(of_store.found or ())])
     rows.sort(key=lambda one: one.severity != "serious")
     starving = [one for one in rows if one.kind == "need"][MOST_STARVING:]
     shown = [one for one in rows if one not in starving][:MOST_SHOWN]

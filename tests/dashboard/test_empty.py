@@ -43,6 +43,17 @@ async def test_the_first_cycle_fills_an_empty_overview(tab: Page, dashboard: Das
     await expect(tab.locator("#no-cycles")).to_be_hidden()
 
 
+async def test_an_empty_overview_says_once_how_it_is_filled(dashboard: Dashboard) -> None:
+    """At the list of cycles; the charts say that there are none."""
+    main = parsed((await dashboard.client.get("/overview")).text).one("main")
+    said = [one.text for one in main.all("p", class_="empty")]
+
+    why = main.one("p", id="no-cycles").text.removeprefix("No cycles yet").strip()
+    assert why
+    assert main.text.count(why) == 1
+    assert said.count("No cycles yet") == len(said) - 1 == 4
+
+
 async def test_an_empty_list_says_how_it_is_filled(dashboard: Dashboard) -> None:
     """The list of cycles names the command that makes some."""
     answer = await dashboard.client.get("/cycles")

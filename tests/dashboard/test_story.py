@@ -403,13 +403,16 @@ async def test_needs_of_many_agents_are_one_row_for_each_need(dashboard: Dashboa
 def test_only_alarms_and_needs_of_several_agents_are_put_together() -> None:
     """An approval of each stays a row, and an alarm of one keeps its button; that of two leads to the Agents page."""
     asks = [NeedsYou("approval", "serious", name, "Waits for your approval: x", "", "", "", "/") for name in "ab"]
-    habits = [NeedsYou("habit", "warning", name, "stuck", "", "", "", f"/alarms?agent={name}", "h") for name in "ab"]
+    habits = [
+        NeedsYou("habit", "warning", name, f"stuck in {name}", "", "", "", f"/alarms?agent={name}", "h")
+        for name in "ab"
+    ]
     lone = NeedsYou("collapse", "warning", "a", "all alike", "", "", "", "/alarms?agent=a", "c")
 
     rows = grouped([*asks, *habits, lone])
 
     assert rows[:2] == asks
-    assert rows[2].words == "stuck: a and b"
+    assert rows[2].words == "habit: a and b"
     assert (rows[2].path, rows[2].alarm) == ("/agents?sort=alarms", "")
     assert rows[3:] == [lone]
 

@@ -93,7 +93,9 @@ def grouped(found: Sequence[NeedsYou]) -> list[NeedsYou]:
     alike: dict[object, list[NeedsYou]] = {}
     for one in found:
         is_of_kind = one.kind == "need" or one.alarm
-        alike.setdefault((one.kind, one.component, one.words) if is_of_kind else id(one), []).append(one)
+        alike.setdefault(
+            (one.kind, one.component, "" if one.alarm else one.words) if is_of_kind else id(one), []
+        ).append(one)
     return [some[0] if len(some) == 1 else _of_several(some) for some in alike.values()]
 
 
@@ -103,7 +105,7 @@ def _of_several(some: Sequence[NeedsYou]) -> NeedsYou:
     return first._replace(
         severity="serious" if any(one.severity == "serious" for one in some) else first.severity,
         agent="",
-        words=f"{first.words}: {names}{f' and {left:,} more' if left else ''}",
+        words=f"{(first.component or first.kind) if first.alarm else first.words}: {names}{f' and {left:,} more' if left else ''}",
         note=f"{len(some):,} agents",
         path="/agents?sort=alarms" if first.alarm else "/agents",
         alarm="",

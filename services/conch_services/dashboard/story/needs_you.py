@@ -102,10 +102,11 @@ def grouped(found: Sequence[NeedsYou]) -> list[NeedsYou]:
 def _of_several(some: Sequence[NeedsYou]) -> NeedsYou:
     first, left = some[0], len(some) - MOST_NAMED
     names = (", " if left else " and ").join(one.agent for one in some[:MOST_NAMED])
+    what = (first.component or first.kind) if first.alarm else first.words
     return first._replace(
         severity="serious" if any(one.severity == "serious" for one in some) else first.severity,
         agent="",
-        words=f"{(first.component or first.kind) if first.alarm else first.words}: {names}{f' and {left:,} more' if left else ''}",
+        words=f"{what}: {names}{f' and {left:,} more' if left else ''}",
         note=f"{len(some):,} agents",
         path="/agents?sort=alarms" if first.alarm else "/agents",
         alarm="",

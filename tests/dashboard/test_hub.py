@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -200,6 +200,22 @@ async def test_a_page_of_one_agent_is_told_of_no_other(act: MakeAct) -> None:
             found, _ = await taken(hub.news(0, "two"), 10)
 
     assert found == [2, 4, 6, 8, 10]
+
+
+async def test_what_comes_just_behind_an_event_comes_with_it(
+    act: MakeAct, monkeypatch: pytest.MonkeyPatch, until: Until
+) -> None:
+    """A page is told of a thought together with the act that it leads to at once: it draws both one time."""
+    monkeypatch.setattr(hub_module, "TICK_SECONDS", 1.0)
+    monkeypatch.setattr(hub_module, "GATHER_SECONDS", 0.5)
+    hub = LiveHub()
+    async with MemoryBus() as bus, following(bus, hub), aclosing(hub.news(0)) as news:
+        await anext(news)  # the state of the bus
+        told = asyncio.create_task(anext(news))
+        await publish(bus, act(1))
+        await until(lambda: hub.last == 1)
+        await publish(bus, act(2))
+        assert (await told).after == 2
 
 
 async def test_a_page_that_names_kinds_is_told_of_no_other(act: MakeAct) -> None:

@@ -17,6 +17,7 @@ const stale = new Set(); // ids of the parts that facts have come for
 const later = new Map(); // part's id -> the timer of its drawing once more
 const knob = document.getElementById("hold");
 let held = false, newest = 0, follows = false;
+let soon = 0; // the timer of the drawing of what has just come
 const waiting = new Set(); // cycles that came while the page was held
 
 const parts = () => [...document.querySelectorAll("[data-on], [data-every]")];
@@ -35,6 +36,8 @@ function draw(part, pressed = false) {
 }
 
 function tick() {
+  clearTimeout(soon);
+  soon = 0;
   if (document.hidden || away()) return;
   const now = Date.now();
   for (const part of parts()) {
@@ -71,6 +74,7 @@ function show() {
 
 on("*", (fact) => {
   for (const part of parts()) if (concerns(fact, part)) stale.add(part.id);
+  soon ||= setTimeout(tick); // once all facts of this moment have been heard
   if (fact.kind !== "experience.recorded") return;
   if (!held) newest = Math.max(newest, fact.cycle);
   else if (fact.cycle > newest) waiting.add(fact.cycle);

@@ -31,9 +31,10 @@ MOST_READ = 4096
 """Events that are read back from the stream for a page that comes again; one further behind misses some."""
 BATCH = 256
 """Events taken at a time."""
-TICK_SECONDS = 0.1
-"""Least time between two wake-ups of the pages: the first event after a silence wakes them at once, and those of a
-burst come together. A page draws no more often than four times a second."""
+TICK_SECONDS, GATHER_SECONDS = 0.1, 0.03
+"""Least time between two wake-ups of the pages, and from the first event after a silence to the next one: within it
+come the act that a thought leads to without a model, its scores and its total. The events of a burst come together. A
+page draws no more often than four times a second."""
 LOOK_SECONDS = 0.25
 """Seconds between two checks whether the bus is still there."""
 
@@ -141,12 +142,13 @@ class LiveHub:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _keep_ticking(self) -> None:
-        """Wake the pages once something has come, and then not for a tick."""
+        """Wake the pages once something has come, with what comes just behind it, and then not for a tick."""
         while True:
             await self._filled.wait()
+            await asyncio.sleep(GATHER_SECONDS)
             self._filled.clear()
             self._wake()
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(TICK_SECONDS - GATHER_SECONDS)
 
     def _add(self, arrived: ReceivedEvent) -> None:
         self._filled.set()

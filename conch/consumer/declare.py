@@ -53,7 +53,8 @@ def consumer(
     * `at_once`: up to so many events are handled side by side, also of one agent, for an async function that waits for
       something outside. They begin in stream order; what follows from each is published when it is there. Not with
       `state` or `batch`.
-    * `linger`: seconds, 0..60, that it waits after an event has come, so that other consumers go first.
+    * `linger`: seconds, 0..60, that it waits after an event has come, so that other consumers go first; what comes
+      meanwhile is handled with it.
     * `begin`: where it begins when it has no position yet: at the start of the stream, or ("weights") behind the
       weight set in force.
     * `emits`: the events it publishes. After a crash only these are searched for its own. Left out, the return

@@ -49,7 +49,8 @@ class ConsumerSpec:
     begin: int = 0
     """Sequence behind which it begins when it has no position yet: 0, the start of the stream."""
     linger: float = 0.0
-    """Seconds that it waits after an event has come, so that other consumers go first: for work that is not urgent."""
+    """Seconds that it waits after an event has come, so that other consumers go first: for work that is not urgent.
+    What comes meanwhile is handled with it."""
     batch: int | None = None
     """Events that `handle` is given at once, at most: `(events) -> facts`, of all agents; None: one by one."""
     at_once: int | None = None

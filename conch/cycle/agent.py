@@ -670,7 +670,9 @@ class Agent:
         return act.task_step()
 
     async def _end(self, number: int) -> None:
-        """End the cycle. The act's step is stored meanwhile: it stands in the act, so nothing waits for its event."""
+        """End the cycle. The act's step is stored meanwhile: it stands in the act, so nothing waits for its event.
+        Where a nearly full stream takes the end of the cycle and not the step, and the process dies before there is
+        room, the event is never told."""
         act = self.memory.taken
         assert act is not None
         step = self._step_to_tell(act)

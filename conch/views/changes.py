@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from conch.views.key_figures import EXECUTED
 from conch.views.line import fixed, signed
-from conch.views.trend import difference_interval
+from conch.views.trend import FEWEST_BATCHES, difference_interval
 
 if TYPE_CHECKING:
     from conch.experience import ExperiencePoint
@@ -48,7 +48,7 @@ class _Ends(NamedTuple):
     first: float | None
     last: float | None
     is_chance: bool
-    """Whether the change is neither good nor bad, or its 95 % interval has 0 in it."""
+    """Whether the change is neither good nor bad, or its 95 % interval has 0 in it, or there are too few values."""
 
 
 def _mean(values: Sequence[Sequence[float]], *, sums: bool = False) -> _Ends:
@@ -58,7 +58,8 @@ def _mean(values: Sequence[Sequence[float]], *, sums: bool = False) -> _Ends:
         return _Ends(fmean(first) if first else None, fmean(last) if last else None, is_chance=True)
     found = difference_interval(first, last)
     read = sum if sums else fmean
-    return _Ends(float(read(first)), float(read(last)), is_chance=not (found.low > 0.0 or found.high < 0.0))
+    is_sure = min(len(first), len(last)) >= FEWEST_BATCHES and (found.low > 0.0 or found.high < 0.0)
+    return _Ends(float(read(first)), float(read(last)), is_chance=not is_sure)
 
 
 def _shown(title: str, ends: _Ends, write: Callable[[float], str]) -> Change:

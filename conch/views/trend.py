@@ -30,6 +30,9 @@ FEWEST_COHORTS: Final = 20
 MOST_COHORTS: Final = 30
 LEAST_COHORT: Final = 25
 """Cycles of a cohort, at least, of a life that is long enough for more than FEWEST_COHORTS."""
+GREATEST_STEP: Final = 10.0
+"""Of ten differences between neighbouring cohorts that vary by chance alone the greatest is, squared, about so many
+times the variance of a cohort."""
 FEWEST_BATCHES: Final = 8
 """Batches that an interval needs, where there are as many values."""
 MOST_BATCHES: Final = 20
@@ -147,10 +150,10 @@ def life_trend(cohorts: Sequence[LifeStretch], first: Sequence[float]) -> LifeTr
         return None
     places, means = np.arange(count, dtype=np.float64), np.array([one.mean for one in cohorts], np.float64)
     variance, free = _long_run(_bent(means), 4)
-    # A last cohort alone is no trend: a single act at the end of equal ones would else be a rise without an error.
-    variance = max(variance, float(means[-1] - means[-2]) ** 2 / count)
     cycles = sum(one.cycles for one in cohorts) / count
     third = max(3, count // 3)
+    # A few acts at the end of equal ones are no trend: a fit that bends with them would leave them no error.
+    variance = max(variance, float(np.abs(np.diff(means[-third - 1 :])).max()) ** 2 / GREATEST_STEP)
     late = float(means[-third:].mean())
     start = math.fsum(first) / len(first)
     error = math.sqrt(variance * (cycles / len(first) + 1.0 / third))

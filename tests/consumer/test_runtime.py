@@ -134,7 +134,7 @@ async def test_a_consumer_that_lingers_handles_what_came_meanwhile_too(
 ) -> None:
     """In the same turn, so that what follows is published in one piece."""
     seen: list[int] = []
-    spec = ConsumerSpec("slow", "1", (ActionTaken,), lambda action: seen.append(action.cycle), linger=0.2)
+    spec = ConsumerSpec("slow", "1", (ActionTaken,), lambda action: seen.append(action.cycle), linger=1.0)
     async with run(bus, spec) as runtime:
         await publish(bus, act(1))
         await until(lambda: seen and runtime._subscription.level)

@@ -1,7 +1,7 @@
 """Rows on their way into files: gathered by the first byte of their id, then sorted by that byte.
 
-Memory is bounded by some 16 MB of rows that came last, and by the 256th part of all rows. A spill may be filled in one
-process and read in another.
+Memory is bounded by some 16 MB of rows that came last and a page, and by the 256th part of all rows. A spill may be
+filled in one process and read in another.
 """
 
 from __future__ import annotations

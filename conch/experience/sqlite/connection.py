@@ -30,12 +30,14 @@ _PAGE: Final = 4096
 """Bytes of a page. A commit writes each page that it changes: for the ten facts of a cycle 118 KiB, in pages of twice
 the size 199 KiB and a tenth more processor time. A file keeps the size that it was made with."""
 _CHECKPOINT: Final = 2000
-"""Pages of the write-ahead log after which they are put where they belong, each once however often it was written."""
+"""Pages of the write-ahead log, 8 MiB, after which they are put where they belong, each once however often it was
+written."""
 _JOURNAL_LIMIT: Final = 64 * 1024 * 1024
 _INDEX: Final = 32 * 1024
 """Bytes of the first part of a write-ahead log's index, which is for some 4,000 pages; the others are as large."""
-_HELD: Final = 4 * _INDEX
-_ROOM: Final = 256 * 1024
+_HELD: Final = 8 * _INDEX
+"""For a log of 128 MiB."""
+_ROOM: Final = 512 * 1024
 """Bytes that are to be free where an index is made: for it, and what others write meanwhile."""
 _RAISED: Final = "user-defined function raised exception"
 """What SQLite says of any exception in a function of ours but MemoryError and OverflowError."""

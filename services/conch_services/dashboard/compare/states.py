@@ -46,11 +46,8 @@ def words_of_states(
             if mine.example is not None
         )
         act = reader.cycles.act(agent, cycle)
-        before = reader.cycles.neighbours(agent, cycle)[0]
         if act is not None:
-            found[one.state] = state_words(
-                act, None if before is None else reader.cycles.act(agent, before), priorities
-            )
+            found[one.state] = state_words(act, reader.cycles.act(agent, cycle - 1) if cycle else None, priorities)
     return found
 
 

@@ -19,7 +19,7 @@ async function act(button) {
       continue;
     }
     first ||= answer ? await sentence(answer) : "The dashboard does not answer; nothing was done.";
-    if (!answer || answer.status === 401) break; // no other one would be answered
+    if (!answer || answer.status === 401 || answer.status >= 500) break; // no other one would be answered
   }
   if (done < ids.length) wrong.textContent = many ? `${done} of ${ids.length} done, ${ids.length - done} not: ${first}` : first;
   else say(`${many ? `${done} letters are` : `Letter ${ids[0].slice(0, 8)} is`} ${what === "drop" ? "given up, and listed no more" : "handed to the consumer once more"}.`);

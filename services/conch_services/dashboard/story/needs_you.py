@@ -108,6 +108,8 @@ def _of_several(some: Sequence[NeedsYou]) -> NeedsYou:
         agent="",
         words=f"{what}: {names}{f' and {left:,} more' if left else ''}",
         note=f"{len(some):,} agents",
+        task="look at each" if first.alarm else first.task,
+        advice=first.advice.rpartition(" (")[0] if first.alarm else first.advice,  # without the figure of one
         path="/agents?sort=alarms" if first.alarm else "/agents",
         alarm="",
         component=None,

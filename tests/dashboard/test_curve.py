@@ -121,3 +121,12 @@ def test_a_change_within_chance_is_neither_good_nor_bad() -> None:
 
     assert (small.difference != "±0", small.kind) == (True, "")
     assert (large.difference[0], large.kind) == ("+", "good")
+
+
+def test_a_change_of_a_few_values_has_no_colour() -> None:
+    """Two invalid replies and two valid ones are as alike as chance makes them."""
+    ends = [[point(at)._replace(valid=valid) for at in range(2)] for valid in (False, True)]
+
+    [replies] = [one for one in changes_between(*ends) if one.title == "Valid replies"]
+
+    assert (replies.difference, replies.kind) == ("+100 points", "")

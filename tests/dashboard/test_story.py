@@ -404,8 +404,12 @@ def test_only_alarms_and_needs_of_several_agents_are_put_together() -> None:
     """An approval of each stays a row, and an alarm of one keeps its button; that of two leads to the Agents page."""
     asks = [NeedsYou("approval", "serious", name, "Waits for your approval: x", "", "", "", "/") for name in "ab"]
     habits = [
-        NeedsYou("habit", "warning", name, f"stuck in {name}", "", "", "", f"/alarms?agent={name}", "h")
-        for name in "ab"
+        NeedsYou(
+            *("habit", "warning", name, f"stuck in {name}", "", "look, then acknowledge", f"Few kinds. (0.{at} < 0.3)"),
+            f"/alarms?agent={name}",
+            "h",
+        )
+        for at, name in enumerate("ab")
     ]
     lone = NeedsYou("collapse", "warning", "a", "all alike", "", "", "", "/alarms?agent=a", "c")
 
@@ -414,6 +418,7 @@ def test_only_alarms_and_needs_of_several_agents_are_put_together() -> None:
     assert rows[:2] == asks
     assert rows[2].words == "habit: a and b"
     assert (rows[2].path, rows[2].alarm) == ("/agents?sort=alarms", "")
+    assert (rows[2].task, rows[2].advice) == ("look at each", "Few kinds.")
     assert rows[3:] == [lone]
 
 

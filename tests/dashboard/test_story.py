@@ -433,10 +433,18 @@ async def test_an_unknown_bus_is_said(dashboard: Dashboard, monkeypatch: pytest.
     assert "Pauses, policies and alarms are not known" in page.one("section", id="curve-card").text
 
 
-async def test_an_ended_run_is_told_in_one_plain_sentence(dashboard: Dashboard, until: Until) -> None:
+def _end_run(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub says that no run is in progress; it does not look after the bus of the test any more."""
+    dashboard.world.hub.say(ALONE)
+    monkeypatch.setattr(dashboard.world.hub, "say", lambda state: None)
+
+
+async def test_an_ended_run_is_told_in_one_plain_sentence(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Until
+) -> None:
     """What is not known is named with the reason once, without a number of none; the dot of the frame is no alarm."""
     dashboard.world.shared_events = None
-    dashboard.world.hub.say(ALONE)
+    _end_run(dashboard, monkeypatch)
     await looked_at(dashboard, until)
 
     page = parsed((await dashboard.client.get("/")).text)
@@ -447,12 +455,14 @@ async def test_an_ended_run_is_told_in_one_plain_sentence(dashboard: Dashboard, 
     assert page.one("span", id="dot")["data-state"] == "over"
 
 
-async def test_after_a_run_the_page_speaks_of_its_end(tab: Page, dashboard: Dashboard) -> None:
+async def test_after_a_run_the_page_speaks_of_its_end(
+    tab: Page, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page that is open when its run ends no longer tells what happens right now."""
     await tab.goto("./")
     await expect(tab.locator("#now-title")).to_contain_text("Right now")
 
-    dashboard.world.hub.say(ALONE)
+    _end_run(dashboard, monkeypatch)
 
     await expect(tab.locator("#now-title")).to_contain_text("At the end")
     await expect(tab.locator("#dot")).to_have_attribute("data-state", "over")

@@ -178,7 +178,7 @@ def test_a_damaged_line_is_one_sentence(filled: Life, common: CommonOptions, pri
     """A line of JSON Lines that is cut off is a failed check, as a cut file is."""
     data.export(format="cycles", snapshot="lines", jsonl=True, common=replace(common, json=True))
     file = Path(json.loads(printed())["path"]) / "train-00000.jsonl"
-    row = json.loads(file.read_text().splitlines()[-1])["row_id"]
+    row = json.loads(file.read_text().rstrip("\n").split("\n")[-1])["row_id"]
     file.write_bytes(file.read_bytes().rstrip()[:-1])
     with pytest.raises(CheckError, match="cannot be read"):
         data.why(row, common=common)

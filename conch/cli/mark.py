@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,8 @@ app = App(name="mark", help="The witness's chain of marks: what was done and sco
 
 LOST = frozenset({"missing", "unwitnessed", "gone"})
 """Kinds of problems that a copy of what was lost mends."""
+MOST_OF_A_KIND = 20
+"""Problems of one kind that are told one by one, the first by sequence; the others are counted."""
 REMEDY = (
     "marks that are missing may stand in a snapshot of the bus (conch bus restore FILE) or in an older copy of the "
     "store; without one, nothing tells a mark that was lost from one that was taken away"
@@ -207,8 +210,14 @@ def _tell(common: CommonOptions, found: FoundMarks) -> None:
         cycle = "before its first cycle" if loss.cycle is None else f"after cycle {loss.cycle}"
         mark = "with no mark before" if loss.mark is None else f"the chain goes on behind mark {loss.mark}"
         say(f"lost: {cycle} the stream was made anew, what stood on it alone is gone; {mark}")
+    told = Counter[str]()
     for problem in found.problems:
-        say(f"{problem.kind}: {safe_text(problem.what, one_line=True)}")
+        told[problem.kind] += 1
+        if told[problem.kind] <= MOST_OF_A_KIND:
+            say(f"{problem.kind}: {safe_text(problem.what, one_line=True)}")
+    for kind, count in told.items():
+        if count > MOST_OF_A_KIND:
+            say(f"{kind}: {count - MOST_OF_A_KIND:,} more (conch mark verify --json lists all)")
     if not found.problems:
         later = f"; {found.waiting} {'waits for its' if found.waiting == 1 else 'wait for their'} mark"
         say(f"{found.marks} marks of {found.acts} acts of {found.agent} hold{later if found.waiting else ''}")

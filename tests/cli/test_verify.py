@@ -62,6 +62,25 @@ def test_a_changed_row_is_exit_status_four(
     assert "do not hold" in result.stderr
 
 
+async def test_many_problems_of_a_kind_are_counted_after_the_first(
+    home: Home, life: Life, kept: Kept, common: CommonOptions, printed: Printed
+) -> None:
+    """A chain that is wrong throughout is twenty lines and a count; its JSON has them all."""
+    kept(life.weights(), *(fact for cycle in range(25) for fact in life.cycle(cycle)))
+    change(home, "UPDATE marks SET body = replace(CAST(unpacked(body) AS TEXT), 'Outcome', 'Income')")
+
+    with pytest.raises(CheckError, match="found wrong"):
+        await mark.verify(common=common)
+    lines = printed().splitlines()
+    with pytest.raises(CheckError, match="found wrong"):
+        await mark.verify(common=replace(common, json=True))
+    count = sum(one["kind"] == "changed" for one in json.loads(printed())["problems"])
+
+    assert count > mark.MOST_OF_A_KIND
+    assert sum(line.startswith("changed: ") for line in lines) == mark.MOST_OF_A_KIND + 1
+    assert f"changed: {count - mark.MOST_OF_A_KIND} more (conch mark verify --json lists all)" in lines
+
+
 async def test_a_tail_that_was_cut_off_is_found(
     filled: Life, home: Home, common: CommonOptions, printed: Printed
 ) -> None:

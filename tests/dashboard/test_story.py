@@ -14,6 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
 from conch.consumer.spec import ConsumerSpec
+from conch.rewards.watch import MEANINGS
 from conch.views import life_evidence, signed
 from conch_schemas import (
     ActionTaken,
@@ -405,20 +406,20 @@ def test_only_alarms_and_needs_of_several_agents_are_put_together() -> None:
     asks = [NeedsYou("approval", "serious", name, "Waits for your approval: x", "", "", "", "/") for name in "ab"]
     habits = [
         NeedsYou(
-            *("habit", "warning", name, f"stuck in {name}", "", "look, then acknowledge", f"Few kinds. (0.{at} < 0.3)"),
+            *("habit", "warning", name, f"stuck in {name}", "", "look, then acknowledge", f"Few. (0.{at} < 0.3)"),
             f"/alarms?agent={name}",
-            "h",
+            "falling_entropy",
         )
         for at, name in enumerate("ab")
     ]
-    lone = NeedsYou("collapse", "warning", "a", "all alike", "", "", "", "/alarms?agent=a", "c")
+    lone = NeedsYou("collapse", "warning", "a", "all alike", "", "", "", "/alarms?agent=a", "collapse")
 
     rows = grouped([*asks, *habits, lone])
 
     assert rows[:2] == asks
     assert rows[2].words == "habit: a and b"
-    assert (rows[2].path, rows[2].alarm) == ("/agents?sort=alarms", "")
-    assert (rows[2].task, rows[2].advice) == ("look at each", "Few kinds.")
+    assert (rows[2].path, rows[2].alarm) == ("/agents?sort=alarms", None)
+    assert (rows[2].task, rows[2].advice) == ("look at each", MEANINGS["falling_entropy"])
     assert rows[3:] == [lone]
 
 

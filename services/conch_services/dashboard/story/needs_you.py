@@ -16,6 +16,7 @@ from conch.requests import WaitingDecisions, acknowledged, waiting_decisions
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
 from conch.views import AlarmRow, alarm_rows, approvals_shown, check_words, fixed
+from conch_schemas import AlarmKind
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agents_of
 from conch_services.dashboard.world import DashboardContext
@@ -51,8 +52,8 @@ class NeedsYou(NamedTuple):
     """The same in a sentence."""
     path: str
     """The page where that is done, with its query."""
-    alarm: str = ""
-    """The alarm that it is; empty: it is none."""
+    alarm: AlarmKind | None = None
+    """The alarm that it is; None: it is none."""
     component: str | None = None
     """The component that the alarm is about."""
     each: Sequence[tuple[str, str]] = ()
@@ -94,7 +95,7 @@ def grouped(found: Sequence[NeedsYou]) -> list[NeedsYou]:
     for one in found:
         is_of_kind = one.kind == "need" or one.alarm
         alike.setdefault(
-            (one.kind, one.component, "" if one.alarm else one.words) if is_of_kind else id(one), []
+            (one.kind, one.component, None if one.alarm else one.words) if is_of_kind else id(one), []
         ).append(one)
     return [some[0] if len(some) == 1 else _of_several(some) for some in alike.values()]
 
@@ -109,9 +110,9 @@ def _of_several(some: Sequence[NeedsYou]) -> NeedsYou:
         words=f"{what}: {names}{f' and {left:,} more' if left else ''}",
         note=f"{len(some):,} agents",
         task="look at each" if first.alarm else first.task,
-        advice=first.advice.rpartition(" (")[0] if first.alarm else first.advice,  # without the figure of one
+        advice=MEANINGS[first.alarm] if first.alarm else first.advice,
         path="/agents?sort=alarms" if first.alarm else "/agents",
-        alarm="",
+        alarm=None,
         component=None,
         each=[(one.agent, one.path) for one in some[:MOST_LINKED]],
     )

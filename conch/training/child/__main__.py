@@ -8,7 +8,7 @@ import traceback
 
 from conch.errors import ConchError
 from conch.training.child.failures import failure_of
-from conch.training.child.limits import die_with_parent, go_offline, lift_limit, take_little
+from conch.training.child.limits import die_with_parent, go_offline, lift_limit, limit_memory, take_little
 from conch.training.child.pipe import ParentPipe
 from conch.training.child.resume import WorkDirectory
 from conch.training.job import TrainingFailure
@@ -27,8 +27,9 @@ def main() -> int:
     try:
         threads = take_little(job)
         logging.captureWarnings(True)
-        from conch.training.child.run import train  # imports torch: after the limits, and offline
+        from conch.training.child.run import train  # imports torch: offline
 
+        limit_memory(job)
         train(job, pipe, threads)
     except BrokenPipeError:
         return 1  # the parent has gone

@@ -41,16 +41,25 @@ def go_offline(caches: Path) -> None:
 
 
 def take_little(job: TrainingJob) -> int:
-    """Lower the priority and limit the memory; returns how many threads torch may have.
+    """Lower the priority; returns how many threads torch may have."""
+    os.nice(NICE)
+    return job.threads if job.threads is not None else max(1, _processors() - 1)
+
+
+def limit_memory(job: TrainingJob) -> None:
+    """Limit the memory, once the libraries are imported: torch's modules crash where their start is refused memory.
 
     The limit is one of writable private memory (RLIMIT_DATA), which Linux holds; address space would count libraries
-    and the stacks of threads. It is the soft limit: `lift_limit` takes it back.
+    and the stacks of threads. It is the soft limit: `lift_limit` takes it back. Raises MemoryError where the process
+    has more already.
     """
-    os.nice(NICE)
-    if job.memory_mib is not None:
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (job.memory_mib * 2**20, most))
-    return job.threads if job.threads is not None else max(1, _processors() - 1)
+    if job.memory_mib is None:
+        return
+    limit = job.memory_mib * 2**20
+    if _private_bytes() > limit:
+        raise MemoryError
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
 def lift_limit() -> None:
@@ -63,6 +72,13 @@ def peak_mib() -> float:
     """The most memory that this process has had, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _private_bytes() -> int:
+    """Writable private memory, as RLIMIT_DATA counts it; elsewhere than on Linux 0."""
+    if sys.platform != "linux":
+        return 0
+    return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 
 
 def _processors() -> int:

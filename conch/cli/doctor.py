@@ -10,7 +10,7 @@ from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.errors import BusError, ConfigError, ModelError
 from conch.rewards import check_table
-from conch.views import DoctorFinding, checks, plugin_findings, tool_findings
+from conch.views import DoctorFinding, all_checks, findings_shown, plugin_findings, python_check, tool_findings
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
@@ -19,7 +19,7 @@ async def doctor(*, common: CommonOptions = COMMON) -> None:
     """Check everything that a run needs. Exit status 1 for a problem, 3 when the bus or the mind cannot be reached."""
     quiet()
     home = common.where()
-    findings = [checks.python()]
+    findings = [python_check()]
     try:
         settings = common.settings()
         check_table(settings.rewards.weights)
@@ -29,7 +29,7 @@ async def doctor(*, common: CommonOptions = COMMON) -> None:
         findings.append(
             DoctorFinding("config", "problem", str(error), "mend that; the rest is checked with the defaults")
         )
-    findings += await checks.everything(settings, home)
+    findings += await all_checks(settings, home)
     findings += await tool_findings(settings)
     findings += await asyncio.to_thread(plugin_findings, settings)
     _report(findings, common)
@@ -47,7 +47,7 @@ def exit_status(findings: list[DoctorFinding]) -> int:
 
 def _report(findings: list[DoctorFinding], common: CommonOptions) -> None:
     if common.json:
-        emit(checks.findings_shown(findings))
+        emit(findings_shown(findings))
         return
     for finding in findings:
         say(f"{_MARKS[finding.status]}  {finding.name}: {finding.says}")

@@ -15,7 +15,7 @@ from conch.config import Settings
 from conch.config.load import load
 from conch.errors import BusUnreachableError
 from conch.home import Home
-from conch.views import checks
+from conch.views.run import checks
 
 Script = Callable[[str], Path]
 

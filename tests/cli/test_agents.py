@@ -19,7 +19,7 @@ from conch.cli.run.agents import MOST_AGENTS, agent_processes, members, names_in
 from conch.config import BudgetSettings
 from conch.errors import UsageError
 from conch.home import Home, write_whole
-from conch.views import status as shown
+from conch.views.run import status as shown
 from conch_schemas import JsonObject
 
 if TYPE_CHECKING:

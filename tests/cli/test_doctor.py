@@ -23,8 +23,8 @@ from conch.cli.common import CommonOptions
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.model import MetricsSettings, ValuesSettings
 from conch.home import Home, write_whole
-from conch.views import checks
-from conch.views.checks import DoctorFinding
+from conch.views.run import checks
+from conch.views.run.checks import DoctorFinding
 
 TOKEN = "a-token-of-the-tests"
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from conch.cli.common import COLUMN_GAP, MIN_WIDTH, QUOTED, fitted, wrapped
 from conch.experience import CostSummary, SqliteReader
 from conch.views.line import ACTION_WIDTH, WATERFALL, action_words, cycle_line, waterfall_cells
-from conch.views.words import amount_words, costs_words, range_words, waiting_words
+from conch.views.rewards.words import amount_words, costs_words, range_words, waiting_words
 from conch_schemas import Action, ExperienceRecorded
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from conch.consumer.group.membership import joined
 from conch.errors import BusUnreachableError
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home, write_whole
-from conch.views import status as shown
+from conch.views.run import status as shown
 from conch_schemas import ActionTaken, ExperienceRecorded
 
 if TYPE_CHECKING:

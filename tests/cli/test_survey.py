@@ -12,7 +12,7 @@ import pytest
 from conch.cli import survey
 from conch.cli.common import CommonOptions
 from conch.consumer.group.lag import report_position
-from conch.views import bus as shown
+from conch.views.run import bus as shown
 from conch_schemas import ActionTaken
 
 if TYPE_CHECKING:

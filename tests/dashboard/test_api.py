@@ -20,7 +20,7 @@ from conch.consumer.runtime.loop import control_of
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import SqliteReader, SqliteStore, packing
 from conch.memory import MEMORY_FILE, LongTermMemory
-from conch.views.cycles import cycle_row, whole_row
+from conch.views.agent.cycles import cycle_row, whole_row
 from conch_schemas import (
     ActionTaken,
     GoalSet,

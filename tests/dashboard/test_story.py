@@ -324,8 +324,8 @@ async def test_a_sampled_life_is_judged_as_a_whole_one(dashboard: Dashboard, mon
     checkpoint, with about the same figures."""
     await dashboard.live([fact for _ in range(200) for fact in dashboard.life.cycle()])
     whole = await dashboard.world.read(lambda reader: life_evidence(reader, "echo", moved=3))
-    monkeypatch.setattr("conch.views.sampled.WHOLE", 150)
-    monkeypatch.setattr("conch.views.sampled.SAMPLE", 5)
+    monkeypatch.setattr("conch.views.life.sampled.WHOLE", 150)
+    monkeypatch.setattr("conch.views.life.sampled.SAMPLE", 5)
 
     some = await dashboard.world.read(lambda reader: life_evidence(reader, "echo", moved=3))
 

@@ -13,7 +13,7 @@ from conch.data import LeftOut, Selection, write_snapshot
 from conch.experience import ExperiencePoint
 from conch.minds.memory import BanditMemory, save
 from conch.views import learning_progress
-from conch.views.key_figures import FEWEST
+from conch.views.life.key_figures import FEWEST
 from conch_schemas import PolicySet, cycle_event_id, source_of
 from conch_services.dashboard.learning import by_policy, curves
 from tests.dashboard.conftest import CYCLES, Dashboard

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.folds import json_of
-from conch.views.sealed import SEALED_KINDS
+from conch.views.witness.sealed import SEALED_KINDS
 from conch.witness import (
     ChainState,
     StoredAct,

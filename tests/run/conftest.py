@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from conch.experience import SqliteReader
-from conch.views.cycles import cycles_shown
+from conch.views.agent.cycles import cycles_shown
 
 CONCH = Path(sys.executable).with_name("conch")
 PATIENCE = 60.0

@@ -23,7 +23,7 @@ from conch.config.model import StoreRetentionSettings
 from conch.disk import DiskWatch, disk_use
 from conch.experience import MemoryStore, RetentionLimits, SqliteReader, SqliteStore
 from conch.experience.queries import prune
-from conch.views.verification import chain_start
+from conch.views.witness.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
 from conch_services.store.pruning import PruningSchedule, retention

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conch.experience import MemoryStore
-from conch.views.cycles import cycle_row
+from conch.views.agent.cycles import cycle_row
 from conch_schemas import Part
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conch.experience import ExperienceStore, MemoryStore, RetentionLimits, ScoredSince, removal_of
 from conch.experience.queries import prune
-from conch.views.verification import chain_start
+from conch.views.witness.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
 from tests.witnessed import recorded

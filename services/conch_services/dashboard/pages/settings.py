@@ -20,7 +20,7 @@ from conch.bus import find_binary, version_of
 from conch.config import KeyPath, Settings, dotted, leaves, masked, read
 from conch.errors import ConchError
 from conch.run_info import RunInfo
-from conch.views import Config, DoctorFinding, about, check_words, config_in_force, everything, python
+from conch.views import Config, DoctorFinding, about, all_checks, check_words, config_in_force, python_check
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import page
 from conch_services.dashboard.world import DashboardContext
@@ -149,7 +149,7 @@ async def _checked(world: DashboardContext) -> list[DoctorFinding]:
     """Raises ConchError where the checks take too long."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            return [python(), *await everything(world.settings, world.home)]
+            return [python_check(), *await all_checks(world.settings, world.home)]
     except TimeoutError:
         raise ConchError(f"the checks were not over after {CHECK_SECONDS:g} s: conch doctor has no bound") from None
 

@@ -11,7 +11,7 @@ from conch.errors import ConchError
 from conch.text import safe_text
 from conch.tools import BUILT_IN, installed_tools, name_taken, opened_tools, unknown_tools
 from conch.views.base import View
-from conch.views.checks import DoctorFinding
+from conch.views.run.checks import DoctorFinding
 from conch_schemas import Action, Effect, Outcome
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from conch.experience import ChartReader, ComponentStats, ScorerVersion
 from conch.views.base import View
-from conch.views.words import role_words
+from conch.views.rewards.words import role_words
 from conch_schemas import Part
 from conch_schemas.reward import ScoreStatus
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_serializer
 
 from conch.experience.queries import BUILTIN_SCORERS, PHASES
 from conch.views.base import View
-from conch.views.marks import Compliance
+from conch.views.witness.marks import Compliance
 from conch_schemas import (
     Action,
     Claim,
@@ -119,7 +119,7 @@ def cycle_row(experience: ExperienceRecorded) -> CycleRow:
 
 def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> WholeCycle:
     """The row of `cycle list` and everything else that is known of the cycle."""
-    from conch.views.principles import compliance, sealed_principles  # only here: lists do without the rules
+    from conch.views.witness.principles import compliance, sealed_principles  # only here: lists do without the rules
 
     return WholeCycle(
         **_fields(experience),

@@ -18,7 +18,7 @@ from conch.requests import (
     ChatStep,
     MessageTaken,
 )
-from conch.views.approvals import waiting_act_shown
+from conch.views.agent.approvals import waiting_act_shown
 from conch.views.base import View
 from conch_schemas import ActApproved, ActDenied, AnswerRated
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from conch.views.key_figures import EXECUTED
+from conch.views.life.key_figures import EXECUTED
+from conch.views.life.trend import FEWEST_BATCHES, difference_interval
 from conch.views.line import fixed, signed
-from conch.views.trend import FEWEST_BATCHES, difference_interval
 
 if TYPE_CHECKING:
     from conch.experience import ExperiencePoint

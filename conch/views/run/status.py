@@ -27,14 +27,14 @@ from conch.home import Home
 from conch.requests import acknowledged, ask, ask_all
 from conch.run_info import RunInfo
 from conch.tasks import concurrently
-from conch.views.alarms import AlarmRow, alarm_rows
 from conch.views.base import View
-from conch.views.consumers import Lag
-from conch.views.lineage import read_lineage
-from conch.views.lineage_line import LineageLine, lineage_line
-from conch.views.rewards import SetAside
-from conch.views.sampled import life_evidence
-from conch.views.verdict import VerdictKind, life_verdict
+from conch.views.life.sampled import life_evidence
+from conch.views.life.verdict import VerdictKind, life_verdict
+from conch.views.rewards.alarms import AlarmRow, alarm_rows
+from conch.views.rewards.components import SetAside
+from conch.views.run.consumers import Lag
+from conch.views.training.lineage import read_lineage
+from conch.views.training.lineage_line import LineageLine, lineage_line
 from conch_schemas import JsonObject, control_subject
 
 LAST = 100

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from conch.errors import ContractError
 from conch.rewards import NO_EVIDENCE, PrincipleScore, alignment, band, principles_of
-from conch.views.marks import Compliance
+from conch.views.witness.marks import Compliance
 from conch_schemas import ActionTaken, Mark
 
 

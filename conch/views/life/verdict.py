@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from conch.views.line import signed
-from conch.views.trend import (
+from conch.views.life.trend import (
     ENDS,
     LEAST_LIFE,
     STILL,
@@ -15,6 +14,7 @@ from conch.views.trend import (
     LifeTrend,
     next_checkpoint,
 )
+from conch.views.line import signed
 
 VerdictKind = Literal["early", "learning", "risen", "levelled", "falling", "habit", "unchanged"]
 

@@ -13,7 +13,7 @@ from conch.errors import HomeError
 from conch.experience import ChainReader, Removal, StreamLoss
 from conch.home import Home
 from conch.views.base import View
-from conch.views.sealed import Compared
+from conch.views.witness.sealed import Compared
 from conch.witness import (
     ChainStart,
     CheckpointFile,

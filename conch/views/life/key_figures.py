@@ -9,8 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 from conch.curiosity import entropy
 from conch.experience import ExperiencePoint
-from conch.views.reweighed import one_weighing
-from conch.views.trend import slope_interval
+from conch.views.life.reweighed import one_weighing
+from conch.views.life.trend import slope_interval
 from conch_schemas import WeightsSet
 
 EXECUTED: Final = ("success", "error", "timeout", "blocked")

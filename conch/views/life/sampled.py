@@ -15,8 +15,8 @@ from typing import Final
 
 from conch.curiosity import entropy
 from conch.experience import ExperiencePoint, ExperienceReader, LifeBlock
-from conch.views.reweighed import OneWeighing, one_weighing
-from conch.views.trend import (
+from conch.views.life.reweighed import OneWeighing, one_weighing
+from conch.views.life.trend import (
     ENDS,
     LEAST_LIFE,
     MOST_COHORTS,
@@ -26,7 +26,7 @@ from conch.views.trend import (
     cohorts_of,
     life_trend,
 )
-from conch.views.verdict import Baseline, LifeEvidence
+from conch.views.life.verdict import Baseline, LifeEvidence
 
 WHOLE: Final = 3000
 """Cycles of the longest life of which every act is read."""

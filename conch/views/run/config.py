@@ -8,7 +8,7 @@ from pydantic import Field
 
 from conch.config import KeyPath, LoadedSettings, Settings, arms, dotted, inside, is_model, leaves, masked
 from conch.views.base import View
-from conch.views.installed import RegisteredPlugin
+from conch.views.run.installed import RegisteredPlugin
 from conch_schemas import JsonObject
 
 BEGUN = "the start of the run"

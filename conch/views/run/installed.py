@@ -6,7 +6,7 @@ from conch.config import MIND_GROUP, MINDS, Settings
 from conch.minds import installed_minds, why_not
 from conch.tools import installed_tools
 from conch.views.base import View
-from conch.views.checks import DoctorFinding
+from conch.views.run.checks import DoctorFinding
 
 
 class RegisteredPlugin(View):

@@ -11,9 +11,9 @@ from pydantic import Field, JsonValue
 
 from conch.training import LineagePhase, LineageState, TrainingRound, after, lineage_of
 from conch.views.base import View
-from conch.views.gate_decisions import GateDecision
-from conch.views.learning_curve import BASE_ALONE, LearningCurve, learning_curve
-from conch.views.trend import SHOWN_SURE
+from conch.views.life.trend import SHOWN_SURE
+from conch.views.training.gate_decisions import GateDecision
+from conch.views.training.learning_curve import BASE_ALONE, LearningCurve, learning_curve
 from conch_schemas import (
     AdapterGated,
     AdapterPromoted,

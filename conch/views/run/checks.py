@@ -62,7 +62,7 @@ class Doctor(View):
     checks: tuple[DoctorFinding, ...]
 
 
-def python() -> DoctorFinding:
+def python_check() -> DoctorFinding:
     """The interpreter."""
     says = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info < (3, 11):  # noqa: UP036 - a wheel can be forced in
@@ -364,7 +364,7 @@ def _free(host: str, port: int) -> bool:
     return True
 
 
-async def everything(settings: Settings, of: Home) -> list[DoctorFinding]:
+async def all_checks(settings: Settings, of: Home) -> list[DoctorFinding]:
     """Every check of a home and its settings, one after the other; what blocks does so in a thread."""
     return [
         *await asyncio.to_thread(home, of, settings),

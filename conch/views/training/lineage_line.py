@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from conch.training import LineagePhase, LineageState
 from conch.views.base import View
-from conch.views.lineage import why_ended
+from conch.views.training.lineage import why_ended
 
 SHORT: Final = 12
 """Digits of a digest in words."""

@@ -1,0 +1,1 @@
+"""Figures of a life or a part of it: its trend, its verdict, what changed."""

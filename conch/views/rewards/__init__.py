@@ -1,0 +1,1 @@
+"""Views of rewards: the parts of the total with their weights, rules and alarms."""

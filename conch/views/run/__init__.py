@@ -1,0 +1,1 @@
+"""Views of a home and its run: processes, consumers, bus, settings, checks."""

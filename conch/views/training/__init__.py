@@ -1,0 +1,1 @@
+"""Views of data sets, reviews and training: rounds, gates, generations, models."""

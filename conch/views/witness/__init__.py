@@ -1,0 +1,1 @@
+"""Views of marks and of their verification."""

@@ -104,6 +104,7 @@ from .lineage import LineageRound as LineageRound
 from .lineage import LineageShown as LineageShown
 from .lineage import lineage_shown as lineage_shown
 from .lineage import read_lineage as read_lineage
+from .lineage import why_ended as why_ended
 from .lineage_line import LineageLine as LineageLine
 from .lineage_line import duration_words as duration_words
 from .lineage_line import lineage_line as lineage_line

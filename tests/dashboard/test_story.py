@@ -214,10 +214,10 @@ async def test_what_needs_a_person_says_what_to_do(tab: Page, dashboard: Dashboa
     await expect(asks.filter(has_text="Waits for your approval")).to_contain_text("<script>alert(1)</script>")
     first = asks.first
     await first.locator("summary").click()
-    await expect(first.locator("p")).to_be_visible()
+    await expect(first.locator("p").first).to_be_visible()
     await expect(first.locator("a")).to_have_attribute("href", re.compile(f"^{re.escape(dashboard.prefix)}/"))
     await dashboard.live()
-    await expect(first.locator("p")).to_be_visible()
+    await expect(first.locator("p").first).to_be_visible()
 
 
 async def test_a_goal_that_an_agent_proposed_needs_a_person(tab: Page, dashboard: Dashboard) -> None:

@@ -58,8 +58,11 @@ def phase(part: Element) -> str:
 
 async def test_a_thought_is_shown_as_it_is_written(tab: Page, dashboard: Dashboard) -> None:
     """Then the decision; both without a fact on the stream, as text, and named as unfinished."""
-    async with WritingAgent("think", f"I wonder {HOSTILE}").answering(dashboard) as agent:
+    async with WritingAgent("think").answering(dashboard) as agent:
         await tab.goto("./")
+        await expect(tab.locator("#phases .on")).to_have_text("think")
+        await expect(tab.locator("#thought")).to_have_text("–")
+        agent.written = f"I wonder {HOSTILE}"
         await expect(tab.locator("#thought")).to_contain_text("I wonder")
         await expect(tab.locator("#phases .on")).to_have_text("think")
         await expect(tab.locator("#now")).to_contain_text("thinks, so far")

@@ -81,12 +81,12 @@ def is_written(world: DashboardContext) -> bool:
 
 
 async def _writes(world: DashboardContext, agent: str) -> ReplySoFar | None:
-    """What the agent's mind has written of an open reply; None: it writes nothing, or the agent does not answer."""
+    """What the agent's mind has written of an open reply; None: it is asked nothing, or the agent does not answer."""
     try:
         found = await ask(world.bus, control_subject(agent, "draft"), {}, timeout=ANSWER_SECONDS)
     except ConchError:
         return None
-    if not found.get("written"):
+    if found.get("phase") not in ("think", "decide") or "written" not in found:
         return None
     return ReplySoFar(int(found["cycle"]), str(found["phase"]), float(found["seconds"]), str(found["written"]))
 

@@ -19,7 +19,7 @@ WRITTEN_WIDTH: Final = 240
 
 @dataclass(frozen=True)
 class ReplySoFar:
-    """What an agent's mind has written of a reply that has not ended."""
+    """What an agent's mind has written of a reply that has not ended; nothing while it reads the prompt."""
 
     cycle: int
     phase: str

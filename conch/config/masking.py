@@ -59,6 +59,12 @@ class Masker:
                 text = text.replace(secret, HIDDEN)
         return text
 
+    def growing(self, text: str) -> str:
+        """The same of a text that still grows: an end that may become a secret is left out until it has or has not."""
+        masked = self.text(text)
+        cut = max((_begun(secret, masked) for secret in self._secrets), default=0)
+        return masked[: len(masked) - cut]
+
     def event(self, event: E) -> E:
         """The event with the secrets in its data masked; itself where there is none."""
         data = wire_form(event)
@@ -86,6 +92,12 @@ class Masker:
 
 NO_SECRETS: Final = Masker()
 """Leaves every text as it is."""
+
+
+def _begun(secret: str, text: str) -> int:
+    """The number of characters at the text's end that the secret begins with."""
+    longest = min(len(secret) - 1, len(text))
+    return next((size for size in range(longest, 0, -1) if text.endswith(secret[:size])), 0)
 
 
 def _forms(secret: str) -> Iterator[str]:

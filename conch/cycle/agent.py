@@ -262,7 +262,7 @@ class Agent:
 
     def draft(self) -> AnswerProgress:
         """What the agent does now for the message that waits."""
-        return drafted(self.memory, self._mind.open)
+        return drafted(self.memory, self._mind.open, self._facts.masker)
 
     def next_prompt(self) -> Prompt:
         """The prompt that the mind would be asked with now: for a decision where there is a thought, or where none is

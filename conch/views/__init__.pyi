@@ -229,6 +229,7 @@ from .training.lineage import LineageRound as LineageRound
 from .training.lineage import LineageShown as LineageShown
 from .training.lineage import lineage_shown as lineage_shown
 from .training.lineage import read_lineage as read_lineage
+from .training.lineage import why_ended as why_ended
 from .training.lineage_line import LineageLine as LineageLine
 from .training.lineage_line import duration_words as duration_words
 from .training.lineage_line import lineage_line as lineage_line

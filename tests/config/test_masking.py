@@ -133,3 +133,13 @@ def test_masking_8_kb_is_cheap() -> None:
     assert len(text) > 8000
 
     assert min(timeit.repeat(lambda: masker.text(text), number=20, repeat=30)) / 20 < 50e-6
+
+
+@given(st.text(alphabet="sk-ey", max_size=12), st.integers(0, 6))
+def test_a_text_that_grows_never_shows_a_part_of_a_secret(before: str, cut: int) -> None:
+    """Its end may be the begin of one: it is left out until it is known. A secret that came whole is hidden."""
+    masker = Masker([KEY])
+
+    assert KEY[: cut + 1] not in masker.growing(f"it is {KEY[: cut + 1]}").removeprefix("it is ")
+    assert masker.growing(f"{before} {KEY} end.") == f"{masker.text(before)} {HIDDEN} end."
+    assert masker.growing("no secret!") == "no secret!"

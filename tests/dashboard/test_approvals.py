@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from conch.cycle.approvals.answer import short_id
+from conch.home import Home
+from conch.run_info import RunInfo
 from conch_schemas import ActApproved, ActAsked, ActDenied, Event, decode, subject_filter
+from conch_services.dashboard.story.needs_you import waiting
 from tests.approving import asking
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.life import HOSTILE
@@ -87,3 +91,37 @@ async def test_the_overview_shows_the_act_and_takes_the_decision(tab: Page, dash
     [fact] = await decisions(dashboard)
     assert isinstance(fact, ActApproved)
     assert (fact.action_id, fact.why) == (asked.action_id, "I looked at it")
+
+
+async def test_the_act_of_any_agent_is_decided_on_where_it_is_told(tab: Page, dashboard: Dashboard) -> None:
+    """In its row of what needs a person, with the reason that was typed, which a new drawing leaves; then it goes."""
+    asked = await wants(dashboard)
+    await tab.goto("./")
+    row = tab.locator("#needs-you li", has_text="shell make launch")
+    await row.locator("summary").click()
+    await row.locator("[name=reason]").fill("not today")
+    async with tab.expect_response("**/story/needs-you*"):
+        await tab.evaluate("htmx.trigger(document.getElementById('needs-you'), 'stale', {})")
+
+    await row.get_by_role("button", name="Deny").click()
+
+    await expect(tab.locator("#said")).to_have_text("The act is denied.")
+    await expect(row).to_have_count(0)
+    [fact] = await decisions(dashboard)
+    assert isinstance(fact, ActDenied)
+    assert (fact.action_id, fact.why) == (asked.action_id, "not today")
+
+
+async def test_an_agent_that_waits_before_its_first_act_is_told(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an agent of the run, though the history has nothing of it yet."""
+    thought, asked = asking("novice", "9f0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11", 0)
+    dashboard.seeded.home.agent_dir("novice").mkdir()
+    (dashboard.seeded.home.agent_dir("novice") / "agentuid").write_text("9f0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11")
+    monkeypatch.setattr(Home, "running", lambda _: RunInfo(pid=1, agents=("echo", "novice")))
+    await dashboard.live([thought, asked], record=False)
+
+    found = [one for one in (await waiting(dashboard.world)).found if one.kind == "approval"]
+
+    assert [(one.agent, one.act) for one in found] == [("novice", short_id(asked))]

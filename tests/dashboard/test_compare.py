@@ -6,13 +6,14 @@ import re
 from statistics import fmean
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
-from conch.views import difference_interval, mean_interval, signed
+from conch.views import Interval, difference_interval, mean_interval, signed
 from conch_schemas import ActionTaken, ReviewDecided, decode, subject_filter
+from conch_services.dashboard.compare.differences import difference_cell
 from conch_services.dashboard.compare.states import state_words
 from conch_services.dashboard.compare.subjects import MOST, named_subjects
-from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 from tests.dashboard.document import parsed
 from tests.dashboard.life import Life
 
@@ -130,3 +131,34 @@ async def test_a_blind_vote_is_a_review_of_its_pair(tab: Page, dashboard: Dashbo
     assert sum(won) == 1
     said = [decode(one.data) async for one in dashboard.bus.read([subject_filter(ReviewDecided)])]
     assert [one.row for one in said if isinstance(one, ReviewDecided)] == [row]
+
+
+def test_a_difference_that_rounds_to_nothing_is_not_marked() -> None:
+    """However narrow its interval: what is shown as 0 is no more and no less."""
+    tiny = difference_cell("0.135", Interval(1e-6, 1e-9), signed)
+    more = difference_cell("0.135", Interval(0.1, 0.01), signed)
+
+    assert (tiny.difference, tiny.between, tiny.kind) == ("+0.000", "+0.000 to +0.000", "")
+    assert (more.difference, more.kind) == ("+0.100", "more")
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+async def test_six_subjects_fit_their_window(browser: Browser, dashboard: Dashboard, width: int) -> None:
+    """No column is cut off, and no legend reaches out of its card."""
+    port = int(dashboard.address.rpartition(":")[2])
+    context = await browser_logged_in(browser, dashboard.seeded.home, port, viewport={"width": width, "height": 900})
+    page = await context.new_page()
+    await page.goto("./compare?" + "&".join(f"of=range:{10 * n + 1}-{10 * n + 10}" for n in range(6)))
+    await expect(page.locator("#compare-chart canvas")).to_be_visible()
+
+    wider = await page.evaluate(
+        "[document.documentElement, ...document.querySelectorAll('.wide')]"
+        ".filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML.slice(0, 80))"
+    )
+    taller = await page.evaluate(
+        "[...document.querySelectorAll('main .card')]"
+        ".filter((one) => one.scrollHeight > one.clientHeight + 1).map((one) => one.outerHTML.slice(0, 80))"
+    )
+
+    assert (wider, taller) == ([], [])
+    await context.close()

@@ -15,6 +15,7 @@ from conch_schemas import NoveltyMeasured
 from conch_services.dashboard.cycles.filters import filters_of
 from conch_services.dashboard.pages.cycles import ROWS
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
+from tests.dashboard.document import parsed
 
 
 async def numbers(tab: Page) -> list[int]:
@@ -224,6 +225,15 @@ async def test_times_and_ranges_narrow_the_list_and_its_files(dashboard: Dashboa
         lines = (await dashboard.client.get(link.replace("&amp;", "&"))).text.splitlines()
         assert found == list(reversed(expected))
         assert len(lines) == len(found)
+
+
+async def test_a_cycle_names_the_time_of_its_filter_by_the_clock_here(dashboard: Dashboard) -> None:
+    """As an element that the page writes in the time zone of its browser."""
+    begin = dashboard.life.at(11).isoformat()
+
+    page = parsed((await dashboard.client.get("/cycles/12", params={"from": begin})).text)
+
+    assert page.one("p", class_="trail").one("time")["datetime"] == begin
 
 
 async def test_new_cycles_that_match_a_rule_are_counted_while_sorted(tab: Page, dashboard: Dashboard) -> None:

@@ -12,6 +12,7 @@ from conch.data import LeftOut, Selection, write_snapshot
 from conch.requests import trainer_subject
 from conch.training import AdapterShelf, ProbeLine
 from conch_schemas import PromptMessage, TrainingStarted
+from conch_services.dashboard.story.needs_you import NeedsYou, waiting
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import DECODING, HOSTILE
@@ -284,3 +285,23 @@ async def test_a_lineage_keeps_nobody_out(dashboard: Dashboard, tab: Page, axe: 
     await tab.goto(f"./training?round={digest_of('round 1')}")
 
     assert await shut_out(tab, axe) == []
+
+
+async def test_a_refused_adapter_needs_a_person_until_the_next_round(dashboard: Dashboard) -> None:
+    """With why, what to do, and the way to the round; a round that failed does, too."""
+
+    async def told() -> list[NeedsYou]:
+        found = await waiting(dashboard.world)
+        return [one for one in found.found if one.kind in ("gate", "training")]
+
+    life = lineage(dashboard)
+    await dashboard.live(life.refused(2))
+    (gate,) = await told()
+    await dashboard.live(life.failed(3))
+    (failed,) = await told()
+    await dashboard.live(life.training(6, 2, 1))
+
+    assert gate.words.startswith("The gate refused the adapter of round 1: the lower bound of the difference")
+    assert (gate.task, gate.path) == ("see which condition failed", "/training#round-title")
+    assert (failed.kind, failed.words[:26]) == ("training", "Training failed of round 2")
+    assert await told() == []

@@ -160,6 +160,27 @@ async def test_the_cycle_under_the_cursor_is_told_and_enter_opens_it(tab: Page, 
     await expect(tab).to_have_url(re.compile(r"/cycles/4\d$"))
 
 
+async def test_a_line_is_told_where_it_stands(tab: Page, dashboard: Dashboard) -> None:
+    """Under the cursor on a pause at the end of a group of cycles: that group, not the nearer begin of the next one."""
+    life, envelope = dashboard.life, {"source": source_of("echo", dashboard.life.uid), "agent": "echo"}
+    await dashboard.live([AgentPaused(id="late", time=life.at(CYCLES - 6, 0.0), **envelope)], record=False)
+    await tab.goto("./")
+    drawn = json.loads(await tab.locator("#life-data").text_content() or "")
+    (pause,) = (one for one in drawn["moments"] if one["kind"] == "pause")
+    begin = max(first for first in drawn["x"] if first <= pause["cycle"])
+    assert pause["cycle"] - begin > drawn["width"] / 2
+    over = tab.locator("#curve .u-over")
+    box = await over.bounding_box()
+    assert box is not None
+    share = (pause["cycle"] - drawn["begin"]) / (drawn["behind"] - drawn["begin"])
+
+    await over.hover(position={"x": box["width"] * share, "y": box["height"] / 2})
+
+    tip = tab.locator("#curve .tip")
+    await expect(tip).to_contain_text(f"cycles {begin} to {begin + drawn['width'] - 1}")
+    await expect(tip).to_contain_text(f"paused · cycle {pause['cycle']}")
+
+
 async def test_what_happens_now_comes_live(tab: Page, dashboard: Dashboard) -> None:
     """The thought, then the act, then its reward as a strip that adds up; hostile text is text."""
     await tab.goto("./")
@@ -215,10 +236,10 @@ async def test_what_needs_a_person_says_what_to_do(tab: Page, dashboard: Dashboa
     await expect(asks.filter(has_text="Waits for your approval")).to_contain_text("<script>alert(1)</script>")
     first = asks.first
     await first.locator("summary").click()
-    await expect(first.locator("p")).to_be_visible()
+    await expect(first.locator("p").first).to_be_visible()
     await expect(first.locator("a")).to_have_attribute("href", re.compile(f"^{re.escape(dashboard.prefix)}/"))
     await dashboard.live()
-    await expect(first.locator("p")).to_be_visible()
+    await expect(first.locator("p").first).to_be_visible()
 
 
 async def test_a_goal_that_an_agent_proposed_needs_a_person(tab: Page, dashboard: Dashboard) -> None:

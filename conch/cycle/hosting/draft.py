@@ -1,4 +1,4 @@
-"""The answer that an agent is about to give, read from a reply of its mind that has not ended. Pure."""
+"""What an agent's mind has written of a reply that has not ended, and the answer in it. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 import re
 from typing import TypedDict
 
+from conch.config import NO_SECRETS, Masker
 from conch.cycle.hosting.questions import OpenQuestion
 from conch.cycle.state.memory import AgentMemory
 
 MOST_TEXT = 32_000
 """Most characters of a draft: one request has a reply of a megabyte at most."""
+MOST_WRITTEN = 2_000
+"""Most characters of what the mind has written so far, the newest."""
 
 _REPLY = re.compile(r"\breply\b.*?\btext\b\"?\s*[=:]\s*(\"\"\"|\"|')", re.DOTALL)
 """The beginning of a call of `reply`, in the grammar, as an object of the schema, or as a tool's name and arguments."""
@@ -18,7 +21,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class AnswerProgress(TypedDict):
-    """What an agent does for the message that waits, as JSON."""
+    """What an agent does, and has of an answer for the message that waits, as JSON."""
 
     message: str | None
     """The id of the oldest message that waits; None: no message waits."""
@@ -28,18 +31,26 @@ class AnswerProgress(TypedDict):
     """For how long the mind has been asked."""
     text: str
     """The answer as far as it has come."""
+    cycle: int
+    """The cycle that is open, or the next one."""
+    written: str
+    """The end of what the mind has written of the open reply; empty: nothing, or it gives replies in one piece."""
 
 
-def drafted(memory: AgentMemory, question: OpenQuestion | None) -> AnswerProgress:
-    """What an agent with this memory and this open question does for the oldest message that waits."""
+def drafted(memory: AgentMemory, question: OpenQuestion | None, masker: Masker = NO_SECRETS) -> AnswerProgress:
+    """What an agent with this memory and this open question does, also for the oldest message that waits."""
     message = memory.waiting[0].id if memory.waiting else None
     acts = question is None and memory.decided is not None and memory.taken is None
-    reply = question.progress.reply if question is not None and question.phase == "decide" else None
+    reply = question.progress.reply if question is not None else None
+    written = masker.growing(reply.so_far) if reply is not None else ""
+    answers = question is not None and question.phase == "decide" and message is not None
     return {
         "message": message,
         "phase": question.phase if question is not None else "act" if acts else "",
         "seconds": question.seconds if question is not None else 0.0,
-        "text": answer_in(reply.so_far)[:MOST_TEXT] if reply is not None and message is not None else "",
+        "text": answer_in(written)[:MOST_TEXT] if answers else "",
+        "cycle": memory.next_cycle - (memory.thought is not None),
+        "written": written[-MOST_WRITTEN:],
     }
 
 

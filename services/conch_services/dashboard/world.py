@@ -16,7 +16,7 @@ from conch.experience import ExperienceReader, StoreLocation, store_location
 from conch.home import Home
 from conch.tasks import OwnedTasks
 from conch_services.dashboard.asking import AnswerCache
-from conch_services.dashboard.stream.hub import ALONE, LiveHub
+from conch_services.dashboard.stream.hub import ALONE, LIVE, LiveHub
 
 T = TypeVar("T")
 
@@ -62,8 +62,19 @@ class DashboardContext:
         return store_location(self.settings.store.url, self.home.path)
 
     async def agents(self) -> tuple[str, ...]:
-        """Names of the agents that have acted. Raises as `read`."""
-        return await self._agents.get(self.hub.last, lambda: self.read(lambda reader: reader.agents()))
+        """Names of the agents that have acted, or act in a run of the home, sorted. Raises as `read`."""
+        return await self._agents.get(self.hub.last, self._acting)
+
+    async def _acting(self) -> tuple[str, ...]:
+        run = await asyncio.to_thread(self.home.running) if self.hub.state == LIVE else None
+        acting = run.agents if run is not None else ()
+        try:
+            acted = await self.read(lambda reader: reader.agents())
+        except NoStoreError:
+            if not acting:
+                raise
+            acted = ()
+        return tuple(sorted({*acted, *acting}))
 
     async def read(self, work: Callable[[ExperienceReader], T]) -> T:
         """The result of `work` on the history, in a thread.

@@ -99,15 +99,18 @@ def _row(
         elif at == 0 or not columns[0]:
             cells.append(FigureCell(write(fmean(values)), "", "", ""))
         else:
-            cells.append(_cell(write(fmean(values)), difference_interval(columns[0], values), write_away))
+            cells.append(difference_cell(write(fmean(values)), difference_interval(columns[0], values), write_away))
     return FigureRow(title, cells)
 
 
-def _cell(said: str, away: Interval, write: Written) -> FigureCell:
+def difference_cell(said: str, away: Interval, write: Written) -> FigureCell:
+    """The cell of a figure that is `away` from the first subject's; `said`: the figure itself."""
     if away.error == float("inf"):
         return FigureCell(said, write(away.value), "too few acts for an interval", "")
-    kind = "more" if away.low > 0.0 else "less" if away.high < 0.0 else ""
-    return FigureCell(said, write(away.value), f"{write(away.low)} to {write(away.high)}", kind)
+    low, high = write(away.low), write(away.high)
+    is_nothing = write(away.value) == low == high == write(0.0)  # it rounds to nothing: no difference to tell of
+    kind = "" if is_nothing else "more" if away.low > 0.0 else "less" if away.high < 0.0 else ""
+    return FigureCell(said, write(away.value), f"{low} to {high}".replace(" points", ""), kind)
 
 
 def curve_data(subjects: Sequence[ComparedSubject]) -> dict[str, object]:

@@ -172,7 +172,11 @@ def _kept(request: Request, wanted: WantedCycles) -> dict[str, object]:
     agent = {"agent": named} if (named := request.query_params.get("agent")) else {}
     query = urlencode({**agent, **wanted.query})
     words = {**wanted.given, **({"range": wanted.range.title} if wanted.range.text else {})}
-    return {"of_filter": f"?{query}" if query else "", "given": words if _narrows(wanted) else {}}
+    return {
+        "of_filter": f"?{query}" if query else "",
+        "given": words if _narrows(wanted) else {},
+        "times": {"from": wanted.begin, "until": wanted.end},
+    }
 
 
 def near(cycles: CycleReader, agent: str, number: int, filters: CycleFilter) -> tuple[int | None, int | None]:

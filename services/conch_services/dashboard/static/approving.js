@@ -1,5 +1,6 @@
 // The act that waits for an approval: a press of its buttons decides.
 import { say } from "./page.js";
+import { redraw } from "./parts.js";
 import { sentence } from "./words.js";
 
 const { agent, prefix } = document.body.dataset;
@@ -8,11 +9,13 @@ document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.dataset.act) return;
   event.preventDefault();
-  const verb = event.submitter.value, wrong = form.querySelector(".wrong");
-  const answer = await fetch(`${prefix}/api/v1/agents/${encodeURIComponent(agent)}/${verb}`, {
+  const of = form.dataset.ofAgent ?? agent, verb = event.submitter.value, wrong = form.querySelector(".wrong");
+  const answer = await fetch(`${prefix}/api/v1/agents/${encodeURIComponent(of)}/${verb}`, {
     method: "POST", headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ act: form.dataset.act, reason: form.elements.reason.value }),
   }).catch(() => null);
   wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
-  if (answer?.ok) say(verb === "approve" ? "The act is approved." : "The act is denied.");
+  if (!answer?.ok) return;
+  say(verb === "approve" ? "The act is approved." : "The act is denied.");
+  redraw(form.closest("[data-on]").id);
 });

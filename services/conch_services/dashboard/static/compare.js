@@ -14,7 +14,11 @@ if (figure) {
   chart(figure, { series, unit: "act", title: "reward" }).set([x, ...Object.values(lines)]);
 }
 
-document.getElementById("begin-vote")?.addEventListener("click", () => redraw("vote"));
+document.getElementById("begin-vote")?.addEventListener("click", ({ target }) => {
+  target.disabled = true;
+  target.textContent = "Looking for pairs…"; // of a long life that takes seconds
+  redraw("vote");
+});
 
 vote?.addEventListener("click", async ({ target }) => {
   const pair = target.closest("[data-row]");

@@ -75,9 +75,11 @@ export function lifeChart(figure, { open, zoom }) {
 
   /** The cycle under the cursor: of a group of several the one at its place. */
   function under(u) {
-    const at = u.cursor.idx;
-    if (at == null || !data) return null;
-    const first = data.x[at], number = Math.round(u.posToVal(u.cursor.left, "x"));
+    if (u.cursor.idx == null || !data) return null; // its group is the one whose begin is nearest: perhaps the next
+    const value = u.posToVal(u.cursor.left, "x"), number = Math.round(value);
+    const near = u.posToVal(u.cursor.left + 1, "x") - value; // keys put the cursor on a begin, to a pixel
+    const behind = data.x.findIndex((first) => first > Math.max(number, value + near / 2));
+    const at = behind < 0 ? data.x.length - 1 : Math.max(0, behind - 1), first = data.x[at];
     return { at, x: Math.max(first, Math.min(number, first + data.width - 1, data.behind - 1)) };
   }
 
@@ -86,7 +88,7 @@ export function lifeChart(figure, { open, zoom }) {
     const band = data.lower[at] == null ? "" : `; 8 of 10 between ${signed(data.lower[at], 2)} and ${signed(data.upper[at], 2)}`;
     const found = [[`cycles ${whole(begin)} to ${whole(behind - 1)}: mean ${signed(data.mean[at])}, ${signed(data.low[at], 2)} to ${signed(data.high[at], 2)}${band}`, ""]];
     for (const [cycle, why] of data.flags) if (cycle >= begin && cycle < behind) found.push([`⚑ ${why}`, "flag"]);
-    for (const one of data.moments) if (one.cycle >= begin && one.cycle < behind) found.push([one.words, ""]);
+    for (const one of data.moments) if (one.cycle >= begin && one.cycle < behind) found.push([`${one.words} · cycle ${whole(one.cycle)}`, ""]);
     return found;
   }
 

@@ -26,6 +26,15 @@ const kinds = () => parts().flatMap(({ dataset: { on: some } }) => [...(some ?? 
 /** Draw this part again now, after a press say, whatever the switch says. */
 export function redraw(id) {
   const part = document.getElementById(id);
+  if (!part) return;
+  draw(part, true);
+  if (!part.matches("[data-on], [data-every]")) return;
+  clearTimeout(later.get(id)); // what the server kept from before the press is drawn over
+  later.set(id, setTimeout(() => redrawn(id), KEPT_MS));
+}
+
+function redrawn(id) {
+  const part = document.getElementById(id);
   if (part) draw(part, true);
 }
 

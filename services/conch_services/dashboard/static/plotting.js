@@ -50,7 +50,7 @@ export function around(_, low, high) {
 const ASK_MS = 150; // the cursor rests for so long before the act below it is asked for
 const LEAST_DRAG = 8; // pixels
 const MOST_ASKED = 200;
-const LABEL_ROWS = 3; // labels of markers one below the other; of more only the line is drawn
+const LABEL_ROWS = 3; // labels of markers one below the other; the last one counts those that have no room
 const acts = new Map(); // cycle -> {cycle, time, act, total} of the nearest act, or {}
 
 async function ask(cycle) {
@@ -206,13 +206,25 @@ function drawMarks(u, marks, head) {
   const taken = []; // right end of the labels in each row
   const placed = marks.map((mark) => ({ ...mark, at: u.valToPos(mark.x, "x", true) })).filter(({ at }) => at >= bbox.left && at <= bbox.left + bbox.width);
   for (const { at, colour: name, dashed } of placed) stroke(ctx, [at, bbox.top], [at, bbox.top + bbox.height], colour(name), dashed);
+  const labels = [];
+  const room = (text, at) => {
+    const wide = ctx.measureText(text).width + 10 * scale;
+    return { left: Math.min(at + 4 * scale, bbox.left + bbox.width - wide), wide };
+  };
   for (const { at, label, colour: name } of placed) {
-    const wide = ctx.measureText(label).width + 10 * scale, left = Math.min(at + 4 * scale, bbox.left + bbox.width - wide);
+    const { left, wide } = room(label, at);
     let place = taken.findIndex((end) => end < left);
     if (place < 0) place = taken.length;
-    if (place >= LABEL_ROWS) continue;
+    if (place >= LABEL_ROWS) {
+      labels.findLast((one) => one.place === LABEL_ROWS - 1).more += 1;
+      continue;
+    }
     taken[place] = left + wide;
-    written(ctx, label, left, bbox.top + head * scale + row * (place + 1), colour(name));
+    labels.push({ at, label, name, place, more: 0 });
+  }
+  for (const { at, label, name, place, more } of labels) {
+    const text = more ? `${label}, ${more} more` : label;
+    written(ctx, text, room(text, at).left, bbox.top + head * scale + row * (place + 1), colour(name));
   }
   ctx.restore();
 }

@@ -26,7 +26,7 @@ function show() {
 on("drawn", ({ id }) => { if (id === "now") show(); });
 on("state", (now) => { live = now.live; show(); });
 on("agent", ({ state }) => {
-  const words = { silent: "does not answer", ended: "not running" };
+  const words = { silent: "does not answer", approval: "waits for you", mind: "waits for its mind", ended: "not running" };
   $("run-state").textContent = words[state] ?? state;
   $("run-state").classList.toggle("good", state === "running");
   $("now-title").firstChild.data = state === "ended" && $("now").dataset.began ? "At the end " : "Right now ";

@@ -1,5 +1,5 @@
 """What waits for a person, of all agents: approvals, goals that an agent proposed, alarms, rules that fail, dead
-letters, needs that starve."""
+letters, refused and failed rounds of training, needs that starve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from conch.experience import ExperienceReader
 from conch.requests import WaitingDecisions, acknowledged, waiting_decisions
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
-from conch.views import AlarmRow, alarm_rows, approvals_shown, check_words, fixed
+from conch.training import lineage_of
+from conch.views import AlarmRow, alarm_rows, approvals_shown, check_words, fixed, why_ended
 from conch_schemas import AlarmKind
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.page import agents_of
@@ -25,6 +26,8 @@ MOST_AGENTS = 200
 """Agents that are looked at, the first by name."""
 FAILING_LAST = 400
 """Experiences of all agents over which the failures of rules are counted."""
+MOST_WHY = 200
+"""Characters of why a round ended."""
 MOST_SHOWN = 12
 MOST_STARVING = 8
 """Rows of needs that starve."""
@@ -38,7 +41,7 @@ class NeedsYou(NamedTuple):
     """One thing that waits for a person."""
 
     kind: str
-    """One word: approval, goal, alarm, rule, letters, need."""
+    """One word: approval, goal, alarm, rule, letters, gate, training, need."""
     severity: str
     """`serious` or `warning`."""
     agent: str
@@ -56,6 +59,8 @@ class NeedsYou(NamedTuple):
     """The alarm that it is; None: it is none."""
     component: str | None = None
     """The component that the alarm is about."""
+    act: str = ""
+    """The id of the act that waits for an approval; empty: it is none."""
     each: Sequence[tuple[str, str]] = ()
     """(agent, the page of this about it) of one thing of several agents; empty: it is of one."""
 
@@ -147,6 +152,7 @@ def _decided(decisions: Mapping[str, WaitingDecisions], *, several: bool) -> lis
                 "approve or deny it",
                 "Approve or deny it; without a decision it is denied in the end.",
                 _of(one.agent, "/", several=several),
+                act=one.id,
             )
             for one in acts
         ),
@@ -210,7 +216,42 @@ def _alarm(one: AlarmRow, *, several: bool) -> NeedsYou:
 def _of_store(
     reader: ExperienceReader, world: DashboardContext, agents: Sequence[str], *, several: bool
 ) -> list[NeedsYou]:
-    return [*_failing(reader), *_starving(reader, world.settings.needs.starving.level, agents, several=several)]
+    level = world.settings.needs.starving.level
+    return [
+        *_failing(reader),
+        *_untrained(reader, agents, several=several),
+        *_starving(reader, level, agents, several=several),
+    ]
+
+
+def _untrained(reader: ExperienceReader, agents: Sequence[str], *, several: bool) -> list[NeedsYou]:
+    """The newest round of each agent, where its adapter was refused or it failed; the next round takes the row away."""
+    found = []
+    for agent in agents:
+        state = lineage_of(reader.training.walk(agent, progress=False))
+        newest = state.round
+        if newest is None or newest.phase not in ("refused", "failed"):
+            continue
+        is_refused = newest.refused is not None
+        at = newest.refused.at if newest.refused is not None else ""
+        by = {"gate": "The gate", "shadow": "The shadow trial", "canary": "The canary", "file": "The check of its file"}
+        what = f"{by.get(at, 'A person')} refused the adapter" if is_refused else "Training failed"
+        found.append(
+            NeedsYou(
+                "gate" if is_refused else "training",
+                "warning",
+                agent,
+                f"{what} of round {len(state.rounds)}: {safe_text(why_ended(newest), one_line=True)[:MOST_WHY]}",
+                "",
+                "see which condition failed" if is_refused else "mend what stopped it",
+                "Look at the conditions with their figures. What acted before goes on acting; the next round trains on "
+                "more experiences, and conch train run begins one now."
+                if is_refused
+                else "Look at the round and mend its cause; conch train run begins the next one.",
+                f"{_of(agent, '/training', several=several)}#round-title",
+            )
+        )
+    return found
 
 
 def _failing(reader: ExperienceReader) -> list[NeedsYou]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import reduce
 from typing import Final, cast
 
 from starlette.requests import Request
@@ -15,15 +14,15 @@ from conch.experience import ExperienceReader, GoalMove
 from conch.rewards.watch import MEANINGS, alarm_name
 from conch.text import safe_text
 from conch.views import action_words, life_verdict
-from conch_schemas import ActionTaken, Event, ExperienceRecorded, ThoughtFormed
 from conch_services.dashboard.asking import QueryResult, asked, kept
 from conch_services.dashboard.page import agent_of, drawn, page, surroundings
 from conch_services.dashboard.pages.approval import approvals_of
 from conch_services.dashboard.pages.state import state_of
 from conch_services.dashboard.ranges.wanted import wanted_range
+from conch_services.dashboard.story.happening import happens_now, is_written
 from conch_services.dashboard.story.markers import LifeMoments, Moment, StreamLife, moments, spans
 from conch_services.dashboard.story.needs_you import Waiting, waiting
-from conch_services.dashboard.story.now import PHASES, RightNow, told_of
+from conch_services.dashboard.story.now import PHASES
 from conch_services.dashboard.story.period import period_figures
 from conch_services.dashboard.story.reading import LifeCurves, LifeFigures
 from conch_services.dashboard.stream.conversation import Conversation, talk_of
@@ -51,7 +50,7 @@ async def story(request: Request) -> Response:
     agent = await agent_of(request)
     async with asyncio.TaskGroup() as group:
         around = group.create_task(surroundings(request))
-        happens = group.create_task(_now(request, agent))
+        happens = group.create_task(happens_now(request, agent))
         life = group.create_task(_life(request, agent))
         state = group.create_task(state_of(world, agent))
         approvals = group.create_task(approvals_of(world, agent))
@@ -65,6 +64,7 @@ async def story(request: Request) -> Response:
         "talk_why": said.why,
         "now": now,
         "phases": PHASES,
+        "is_written": is_written(world),
         "waiting": waits.result(),
         "place": min(place, world.hub.last) if world.hub.last else place,
     }
@@ -73,8 +73,9 @@ async def story(request: Request) -> Response:
 
 async def right_now(request: Request) -> Response:
     """What happens now, as a piece of the page."""
-    _, now = await _now(request, await agent_of(request))
-    return await page(request, "story_now.html", {"now": now, "phases": PHASES})
+    _, now = await happens_now(request, await agent_of(request))
+    written = is_written(request.app.state.world)
+    return await page(request, "story_now.html", {"now": now, "phases": PHASES, "is_written": written})
 
 
 async def life(request: Request) -> Response:
@@ -204,25 +205,6 @@ async def _waits(request: Request) -> Waiting:
 
 async def _talk(world: DashboardContext, agent: str) -> Conversation:
     return await talk_of(world.bus, agent)
-
-
-async def _now(request: Request, agent: str) -> tuple[int, RightNow]:
-    """(the store's position, what happens now): the store's last cycle, then what the stream has behind it."""
-    world: DashboardContext = request.app.state.world
-    found = await asked(world.read(lambda reader: _stored(reader, agent)))
-    place, some = found.found or (0, [])
-    behind = world.hub.behind(place, agent, (ThoughtFormed, ActionTaken, ExperienceRecorded))
-    return place, reduce(told_of, (*some, *behind), RightNow())
-
-
-def _stored(reader: ExperienceReader, agent: str) -> tuple[int, list[Event]]:
-    """(the store's position, the newest recorded cycle and the newest act)."""
-    place, last = reader.position(), reader.cycles.last_cycle(agent)
-    if last is None:
-        return place, []
-    act = reader.cycles.act(agent, last)
-    recorded = reader.cycles.last(agent, 1)
-    return place, [*recorded, *([act] if act is not None and act.cycle not in {one.cycle for one in recorded} else [])]
 
 
 def _one(reader: ExperienceReader, agent: str, number: int) -> dict[str, object]:

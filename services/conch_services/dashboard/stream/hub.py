@@ -190,6 +190,15 @@ class LiveHub:
                     found.append(decoded(shown.subject, shown.data))
         return found[::-1]
 
+    def newest(self, agent: str, kind: type[Event]) -> Event | None:
+        """The newest event of this type of the agent that the ring has; None: it has none."""
+        wanted = subject_filter(kind, agent)
+        for shown in reversed(self._ring):
+            if shown.subject == wanted:
+                with contextlib.suppress(ContractViolationError):
+                    return decoded(shown.subject, shown.data)
+        return None
+
     async def news(
         self, after: int, agent: str | None = None, kinds: frozenset[str] | None = None
     ) -> AsyncIterator[PageUpdate]:

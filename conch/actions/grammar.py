@@ -51,8 +51,10 @@ class _ReplySyntaxError(Exception):
     """The reply violates the grammar; the message is the reason."""
 
 
-def parse(text: str, registry: Registry) -> Action:
+def parse(text: str, registry: Registry | None) -> Action:
     """The reply as an action. Never raises; linear time in `text`; refuses more than MAX_REPLY_BYTES without parsing.
+
+    `registry`: the tools that there are; None: a call of any tool, with any arguments, is valid.
 
     An invalid action has a reason, and keeps the kind that it began with (INVALID without one), the tool and the
     arguments as far as they were parsed. Lone surrogates are replaced by `�`.
@@ -102,15 +104,15 @@ class _CallParser:
         self.tool: str | None = None
         self.args: dict[str, JsonValue] = {}
 
-    def action(self, registry: Registry) -> Action:
+    def action(self, registry: Registry | None) -> Action:
         try:
             self._read()
-            reason = registry.objection(self.tool or "", self.args)
+            reason = None if registry is None else registry.objection(self.tool or "", self.args)
         except _ReplySyntaxError as refused:
             reason = str(refused)
         if reason is not None or self.tool is None:
             return Action(kind="TOOL", valid=False, reason=reason, tool=self.tool, args=self.args)
-        effect = registry[self.tool].effect(self.args)
+        effect = None if registry is None else registry[self.tool].effect(self.args)
         return Action(kind="TOOL", valid=True, tool=self.tool, args=self.args, declared_effect=effect)
 
     def _read(self) -> None:

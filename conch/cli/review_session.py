@@ -39,10 +39,12 @@ class ReviewSession:
     decide: Callable[[QueuedRow, ReviewVerdict], Awaitable[ReviewDecided]]
     _seen: list[QueuedRow] = field(default_factory=list)
     """Rows decided on or skipped, in that order."""
+    _draft: str | None = None
+    """What the reviewer made of the reply that is shown, and was refused."""
 
     async def run(self) -> None:
         """Until the end of the rows, or `q`, or the end of the input. What is wrong with a decision is said, and the
-        row stays. Raises StoreError, BusError."""
+        row stays; `e` goes on with a correction that was refused. Raises StoreError, BusError."""
         back: QueuedRow | None = None
         while True:
             skipped = [one.row.row_id for one in self._seen]
@@ -64,6 +66,7 @@ class ReviewSession:
         """The key that the row is left by: a decision was made, or `s`, `u` or `q`."""
         keys = BLIND_KEYS if card.blind else KEYS
         self.say(f"[{keys}]")
+        self._draft = None
         while True:
             key = await _key()
             if key in ("", "\x04", "q"):
@@ -98,8 +101,8 @@ class ReviewSession:
             reason = await self._line("reason: ")
             return ReviewVerdict("rejected", reason) if reason else None
         if key == "e" and card.replies:
-            text = await asyncio.to_thread(_edited, card.replies[0].text)
-            return ReviewVerdict("edited", text=text)
+            self._draft = await asyncio.to_thread(_edited, self._draft or card.replies[0].text)
+            return ReviewVerdict("edited", text=self._draft)
         return None
 
     async def _line(self, prompt: str) -> str:

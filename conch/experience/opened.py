@@ -169,6 +169,13 @@ class OpenStore:
         """What is added to a stream sequence to make a place; above 0 once the stream was replaced."""
         return int(self.meta("base") or 0)
 
+    def refuse_half(self) -> None:
+        """Raises StoreError where an import into the store has begun and is not complete."""
+        if self.meta(IMPORTING) is not None:
+            raise StoreError(
+                f"The experience store {self.db.name} holds half an import: finish it with conch data import."
+            )
+
     def bytes_used(self) -> int:
         """Bytes of the store that hold something."""
         with self.reading() as db:

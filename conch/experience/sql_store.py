@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from conch.errors import ContractError, StoreError
+from conch.errors import ContractError
 from conch.experience.join import Join
 from conch.experience.models import PruneResult, RetentionLimits
-from conch.experience.opened import IMPORTING, LARGEST, OpenStore
+from conch.experience.opened import LARGEST, OpenStore
 from conch.experience.prune import Pruner
 from conch.experience.queries.backfill import SqlBackfill
 from conch.experience.queries.chain import SqlChain
@@ -62,6 +62,12 @@ class SqlReader:
     """An `ExperienceReader` over an open store; closed by leaving the context or by `close`."""
 
     def __init__(self, file: OpenStore) -> None:
+        """Raises StoreError, with the store closed, where an import into it is not complete."""
+        try:
+            file.refuse_half()
+        except BaseException:
+            file.close()
+            raise
         self._file = file
         self.cycles = SqlCycles(file)
         self.charts = SqlCharts(file)
@@ -103,11 +109,6 @@ class SqlStore(SqlReader):
 
     def __init__(self, file: OpenStore, *, shares: bool = False) -> None:
         super().__init__(file)
-        if file.meta(IMPORTING) is not None:
-            file.close()
-            raise StoreError(
-                f"The experience store {file.db.name} holds half an import: finish it with conch data import."
-            )
         self.duplicates = 0
         self._owned = OwnedPartitions(shares=shares)
         self._join = Join(file, self._owned)

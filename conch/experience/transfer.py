@@ -72,9 +72,10 @@ def copy_store(source: OpenStore, target: OpenStore, tell: Callable[[int], None]
     The source is read as of one moment, whatever is written meanwhile. `tell` is given the number of rows of
     each batch. A second call is refused, as the target is no longer empty.
 
-    Raises StoreError where a store cannot be used, the target has rows of its own, the source was written to since the
-    half that is there, or the numbers of rows differ at the end.
+    Raises StoreError where a store cannot be used, the source holds half an import itself, the target has rows of its
+    own, the source was written to since the half that is there, or the numbers of rows differ at the end.
     """
+    source.refuse_half()
     if not source.has_table("training"):
         raise StoreError(
             f"The experience store {source.db.name} was written by an older Conch: a run in its home brings it up to "

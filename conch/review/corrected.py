@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from conch.actions import parse
 from conch.data import PAIRED, Format, Lineage, Row, make_row
 from conch.errors import UsageError
 from conch.text import well_formed
@@ -20,7 +21,7 @@ def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
     with the reply that it replaces. Their origin is `corrected`; they have no reward, as the reply was not run.
 
     The same row and text give the same rows. Raises UsageError for a row without a reply, and for a text that is empty,
-    longer than CORRECTION_BYTES, or the reply that is there.
+    longer than CORRECTION_BYTES, the reply that is there, or no action of the grammar where that reply is one.
     """
     column = "chosen" if row.format in PAIRED else "completion"
     if column not in row.columns:
@@ -34,6 +35,8 @@ def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
     reply: list[JsonValue] = [{"role": "assistant", "content": text}]
     if replaced == reply:
         raise UsageError("the correction is the reply that is there: approve the row instead")
+    if parse(_said(replaced), None).valid and (reason := parse(text, None).reason) is not None:
+        raise UsageError(f"the correction is no action that an agent can take: {reason}")
     right: dict[str, JsonValue] = {**row.columns, column: reply}
     if "label" in right:
         right["label"] = True
@@ -56,6 +59,15 @@ def corrected_rows(row: Row, text: str) -> tuple[Row, ...]:
         make_row(row.format, right, **(of_pairs if row.format in PAIRED else lineage)),
         *(make_row(format, pair, **of_pairs) for format in _PAIRS),
     )
+
+
+def _said(reply: JsonValue) -> str:
+    """The text of a reply, a list of one message."""
+    match reply:
+        case [{"content": str(text)}]:
+            return text
+        case _:
+            return ""
 
 
 _PAIRS: Final[tuple[Format, ...]] = ("dpo", "reward")

@@ -200,6 +200,17 @@ def test_a_damaged_file_is_one_sentence(filled: Life, common: CommonOptions, pri
         data.why(row["row_id"], common=common)
 
 
+def test_a_row_is_found_beside_a_damaged_snapshot(filled: Life, common: CommonOptions, printed: Printed) -> None:
+    """An older snapshot has it too."""
+    row = _first_row(exported(common, printed))["row_id"]
+    data.export(format="cycles", snapshot="two", common=replace(common, json=True))
+    (Path(json.loads(printed())["path"]) / "train-00000.parquet").unlink()
+
+    data.why(row, common=common)
+
+    assert f"row {row[:12]} of one (cycles)" in printed()
+
+
 def test_stats_shows_what_a_snapshot_holds(filled: Life, common: CommonOptions, printed: Printed) -> None:
     """A line for each figure; without a name, a line for each snapshot."""
     exported(common, printed)

@@ -192,19 +192,21 @@ async def test_the_agreement_with_each_rule_is_counted(as_json: CommonOptions, p
 class Terminal(Protocol):
     """`conch review next` on a terminal of its own."""
 
-    def __call__(self, options: str, keys: Sequence[tuple[bytes, str]]) -> None:
-        """Send each (key, words) once the words were printed; return when the command has ended in order."""
+    def __call__(self, options: str, keys: Sequence[tuple[bytes, str]], makes: str = "'REFLECT: think'") -> None:
+        """Send each (key, words) once the words were printed; return when the command has ended in order. `makes`:
+        what the editor makes of the reply, in Python; the reply is `old`."""
 
 
 @pytest.fixture
 def terminal(home: Home) -> Iterator[Terminal]:
     running: list[subprocess.Popen[bytes]] = []
 
-    def run(options: str, keys: Sequence[tuple[bytes, str]]) -> None:
+    def run(options: str, keys: Sequence[tuple[bytes, str]], makes: str = "'REFLECT: think'") -> None:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         command = [sys.executable, "-m", "conch.cli.main", "review", "next", *options.split(), "--home", str(home.path)]
-        editor = f"{sys.executable} -c \"import sys; open(sys.argv[1], 'w').write('REFLECT: think')\""
+        code = f"import sys; old = open(sys.argv[1]).read(); open(sys.argv[1], 'w').write({makes})"
+        editor = f'{sys.executable} -c "{code}"'
         environment = os.environ | {"EDITOR": editor, "TERM": "xterm"}
         environment.pop("VISUAL", None)
         child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
@@ -242,6 +244,18 @@ def test_keys_decide_on_one_row_after_the_other(home: Home, terminal: Terminal) 
         ("ada", "edited", ""),
     ]
     assert len({one.row for one in decisions(home)}) == 3
+
+
+@pytest.mark.usefixtures("past")
+def test_a_refused_correction_is_edited_further(home: Home, terminal: Terminal) -> None:
+    """It is not typed anew."""
+    terminal(
+        "--format kto --reviewer ada",
+        [(b"e", "q quit]"), (b"e", "a correction needs the reply"), (b"q", "q quit]")],
+        makes="old + 'REFLECT: more' if old == '  ' else '  '",
+    )
+
+    assert [(one.decision, one.text) for one in decisions(home)] == [("edited", "REFLECT: more")]
 
 
 @pytest.mark.usefixtures("past")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
+from pydantic import JsonValue
 
 from conch.data import Format
 from conch.errors import UsageError
@@ -13,7 +15,12 @@ from conch.review import corrected_rows
 if TYPE_CHECKING:
     from tests.review.conftest import MakeRow
 
-RIGHT = [{"role": "assistant", "content": "git.log"}]
+
+def _reply(text: str) -> list[JsonValue]:
+    return [{"role": "assistant", "content": text}]
+
+
+RIGHT = _reply("git.log")
 
 
 @pytest.mark.parametrize("format", ["sft", "kto"])
@@ -64,6 +71,19 @@ def test_what_is_no_correction_is_refused(row: MakeRow, format: Format, text: st
     """One sentence says why; nothing is cut."""
     with pytest.raises(UsageError, match=says):
         corrected_rows(row(format), text)
+
+
+def test_an_action_is_not_corrected_into_what_is_none(row: MakeRow) -> None:
+    """A tool of any agent may be called, but a reply that no agent can act on is not trained on."""
+    before = row()
+    action = msgspec.structs.replace(before, columns={**before.columns, "completion": _reply("REFLECT: all")})
+
+    for text, says in (("git.log", "neither TOOL:"), ('TOOL: crane(height="3"', r"\) is missing")):
+        with pytest.raises(UsageError, match=f"the correction is no action that an agent can take: .*{says}"):
+            corrected_rows(action, text)
+
+    (right, *_) = corrected_rows(action, 'TOOL: crane(height="3")')
+    assert right.columns["completion"] == _reply('TOOL: crane(height="3")')
 
 
 def test_a_lone_surrogate_is_replaced(row: MakeRow) -> None:

@@ -188,6 +188,17 @@ def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Facts, shar
             reader.cycles.find("echo", CycleFilter(text="rest"), 9)
 
 
+def test_a_text_that_is_no_utf_8_is_damage(path: Path, facts: Facts, shared_events: Apply) -> None:
+    """Of a page that was torn: the sentence says what to do."""
+    filled(path, facts, shared_events, cycles=1)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("UPDATE acts SET agent = CAST(x'61ff62' AS TEXT)")
+        other.commit()
+
+    with SqliteReader(path) as reader, pytest.raises(StoreError, match=r"is damaged \(Could not decode"):
+        reader.agents()
+
+
 def test_somebody_elses_database_is_refused(path: Path) -> None:
     """A database that is not ours is never written to."""
     with closing(sqlite3.connect(path)) as other:

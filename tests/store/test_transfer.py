@@ -116,6 +116,21 @@ def test_what_breaks_off_is_taken_up_where_it_ended(
         assert documents(other) == documents(one)
 
 
+def test_half_an_import_is_no_store(
+    file: StoreLocation, database: StoreLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not read, as a run with missing acts and marks, and not copied on; both back ends say how it is mended."""
+    monkeypatch.setattr("conch.experience.transfer.BATCH", 3)
+    half = StoreLocation(tmp_path / "half.db")
+    for target in (database, half):
+        with pytest.raises((StopIteration, RuntimeError)):
+            move(file, target, most=4)
+
+        for use in (target.reader, lambda target=target: move(target, StoreLocation(tmp_path / "copy.db"))):
+            with pytest.raises(StoreError, match=r"holds half an import: finish it with conch data import\.$"):
+                use()
+
+
 def test_a_source_that_went_on_is_not_taken_up(
     file: StoreLocation, database: StoreLocation, facts: Facts, shared_events: Apply
 ) -> None:

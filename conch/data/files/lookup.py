@@ -41,7 +41,8 @@ def trained_states(snapshot: Path, manifest: Manifest) -> frozenset[str]:
 def find_row(out: Path, row: str) -> tuple[Path, Row]:
     """(the newest snapshot in `out` that has the row, the row). `row`: its id, or 12 digits of its beginning.
 
-    A directory whose manifest is no data set's, or was edited, is passed over.
+    A directory whose manifest is no data set's, or was edited, is passed over, and so is one with a file that is
+    missing or cannot be read.
 
     Raises UsageError where no snapshot has it, or two rows begin so; CheckError where the row was edited, and where no
     snapshot has it and one was passed over.
@@ -52,10 +53,10 @@ def find_row(out: Path, row: str) -> tuple[Path, Row]:
     for snapshot in reversed(snapshots_in(out)):
         try:
             manifest = read_manifest(snapshot)
+            found = [one for name in manifest.files for one in _rows(snapshot / name, row)]
         except CheckError as error:
             passed = passed or error
             continue
-        found = [one for name in manifest.files for one in _rows(snapshot / name, row)]
         if len(found) > 1:
             raise UsageError(f"{len(found)} rows of {snapshot} begin with {row}: give more digits")
         if found:

@@ -41,6 +41,8 @@ _ROOM: Final = 512 * 1024
 """Bytes that are to be free where an index is made: for it, and what others write meanwhile."""
 _RAISED: Final = "user-defined function raised exception"
 """What SQLite says of any exception in a function of ours but MemoryError and OverflowError."""
+_UNDECODED: Final = "Could not decode to UTF-8"
+"""Of a text that is no UTF-8, which Python finds and not SQLite: it has no error code."""
 _PORTIONS: Final = (64, 8, 1)
 """Rows to a statement: few lengths, so that each statement is prepared once. A statement has its price however few rows
 it brings: Python's, SQLite's, and where threads work side by side the price of the interpreter's lock, which is let go
@@ -327,6 +329,8 @@ def _sentence(error: sqlite3.Error, path: Path | str) -> str:
             return _damaged(path, error)
         case sqlite3.SQLITE_IOERR:
             return f"The disk under the experience store {path} failed ({error}): check the disk, then run again."
+        case None if str(error).startswith(_UNDECODED):
+            return _damaged(path, error)
         case _:
             return f"The experience store {path} cannot be used: {error}."
 

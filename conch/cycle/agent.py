@@ -292,8 +292,8 @@ class Agent:
             await meter.brought()
 
     async def _announce(self) -> None:
-        """Publish the policy's digest with its content, and set the home's goals."""
-        await self._announce_policy()
+        """Publish the policy's digest with its content, at each start, and set the home's goals."""
+        await self._publish_policy()
         if self.team is not None:
             await self.team.form()
         for goal in self._goals():
@@ -314,9 +314,12 @@ class Agent:
 
     async def _announce_policy(self) -> None:
         if self.memory.policy != self.policy:
-            # The position tells this policy event from earlier ones of the same policy.
-            key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
-            await self._facts.publish(self._facts.outside(PolicySet, key, **self._policy.content()))
+            await self._publish_policy()
+
+    async def _publish_policy(self) -> None:
+        # The position tells this policy event from earlier ones of the same policy.
+        key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
+        await self._facts.publish(self._facts.outside(PolicySet, key, **self._policy.content()))
 
     def _made_adapters(self) -> ActingAdapters | None:
         at = self._agent_context

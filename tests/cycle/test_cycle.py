@@ -56,14 +56,14 @@ async def test_the_intent_is_stored_before_the_act(life: Life) -> None:
     assert life.facts(ActionTaken)[0].outcome.status == "success"
 
 
-async def test_the_policy_is_said_once_and_again_when_it_changes(life: Life) -> None:
-    """`policy.set` comes at the first start and whenever another policy acts, also one that was there before."""
-    for model in ("fake-1", "fake-1", "fake-2", "fake-1", "fake-2"):
+async def test_the_policy_is_said_at_each_start(life: Life) -> None:
+    """`policy.set` comes with every start, each time as an event of its own."""
+    for model in ("fake-1", "fake-1", "fake-2", "fake-1"):
         life.mind.model = model
         await life.run(0)
         life.journal.ids.clear()
 
-    assert [fact.model for fact in life.facts(PolicySet)] == ["fake-1", "fake-2", "fake-1", "fake-2"]
+    assert [fact.model for fact in life.facts(PolicySet)] == ["fake-1", "fake-1", "fake-2", "fake-1"]
     assert len({fact.id for fact in life.facts(PolicySet)}) == 4
 
 

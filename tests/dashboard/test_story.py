@@ -113,21 +113,23 @@ async def test_a_longer_life_has_a_verdict_and_says_what_changed(dashboard: Dash
 
 
 async def test_what_happened_beside_the_acts_is_marked(dashboard: Dashboard) -> None:
-    """Weight sets, policies and pauses are lines, reached goals flags, alarms spans in a lane with a plain name."""
+    """Weight sets, policies, starts and pauses are lines, reached goals flags, alarms spans in a lane with a plain
+    name."""
     life = dashboard.life
     acts = [one for one in life.cycle() if isinstance(one, ActionTaken)]
     done = GoalCheck(goal="g", statement="Tidy <b>up</b>", outcome="achieved", measure=1.0, best=0.5)
     more: list[Event] = [
         life.policy(),
-        life.policy().model_copy(update={"id": "p-2", "policy": "p2", "model": "other", "time": acts[0].time}),
+        other := life.policy().model_copy(update={"id": "p-2", "policy": "p2", "model": "other", "time": acts[0].time}),
+        other.model_copy(update={"id": "p-3"}),
         AgentPaused(id="pause-1", source=acts[0].source, agent="echo", time=acts[0].time),
         alarm(dashboard, acts[0]),
     ]
     await dashboard.live([*more], record=False)
     weights = life.weights()
     parts = tuple(one.model_copy(update={"weight": one.weight / 2}) for one in weights.parts)
-    other = weights.model_copy(update={"id": "w-2", "version": "w2", "parts": parts, "time": acts[0].time})
-    await dashboard.live([other, *life.cycle(goals=(done,))])
+    halved = weights.model_copy(update={"id": "w-2", "version": "w2", "parts": parts, "time": acts[0].time})
+    await dashboard.live([halved, *life.cycle(goals=(done,))])
 
     html = (await dashboard.client.get("/")).text
     found = data(html)
@@ -135,6 +137,7 @@ async def test_what_happened_beside_the_acts_is_marked(dashboard: Dashboard) -> 
     assert {(one["kind"], one["words"]) for one in found["moments"]} == {
         ("weights", "weights changed"),
         ("policy", "another policy: openai other"),
+        ("start", "started again"),
         ("pause", "paused"),
     }
     assert all(CYCLES <= one["cycle"] <= CYCLES + 2 for one in found["moments"])

@@ -3,7 +3,7 @@ import { along, around, colour, explore, FONT, stroke, upward, when, written } f
 import uPlot from "./vendor/uPlot.esm.min.js";
 import { signed } from "./words.js";
 
-const LINES = { weights: "c4", policy: "c2", generation: "c7", pause: "c6", quiet: "c6" };
+const LINES = { weights: "c4", policy: "c2", generation: "c7", start: "c6", pause: "c6", quiet: "c6" };
 
 const FLAGS = 20; // pixels at the top where the flags stand
 

@@ -1,4 +1,4 @@
-"""What happened beside the acts of a life, for its curve: pauses, policies and alarms, from the stream."""
+"""What happened beside the acts of a life, for its curve: starts, pauses, policies, alarms, from the stream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Moment(NamedTuple):
     """A vertical line in the curve."""
 
     kind: str
-    """weights, policy, generation, pause or quiet."""
+    """weights, policy, generation, start, pause or quiet."""
     cycle: int
     words: str
 
@@ -99,7 +99,9 @@ class LifeMoments:
 def take(life: StreamLife, event: Event) -> None:
     """Add an event to what is known."""
     match event:
-        case PolicySet(policy=policy, time=time) if policy != life.policy:
+        case PolicySet(policy=policy, time=time) if policy is not None and policy == life.policy:
+            life.moments.append((time, "start", "started again"))
+        case PolicySet(policy=policy, time=time):
             if life.policy is not None:
                 words = " ".join(filter(None, (event.mind, event.model)))
                 life.moments.append((time, "policy", f"another policy: {safe_text(words, one_line=True)[:60]}"))

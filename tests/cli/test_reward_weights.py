@@ -92,6 +92,19 @@ async def test_during_a_run_a_change_is_in_force_at_once(
     assert found["brevity"].range == (-1.0, 1.0)
 
 
+@pytest.mark.parametrize(("swap", "is_said"), [(SWAP, True), (["progress=0.1", "format=0.2"], False)])
+async def test_a_table_that_leaves_out_progress_says_so(
+    began: Home, common: CommonOptions, capsys: pytest.CaptureFixture[str], swap: list[str], is_said: bool
+) -> None:
+    """The first table ends its share of tasks, unless it names it; a second table says nothing anew."""
+    await weights(set_=swap, common=common)
+    first = capsys.readouterr().err
+    await weights(set_=["needs=0.15", "exploration=0.15"], common=common)
+
+    assert ("progress is not paid in tasks any more" in first) == is_said
+    assert "progress" not in capsys.readouterr().err
+
+
 async def test_a_reset_gives_every_part_what_it_asks_for(began: Home, common: CommonOptions, printed: Printed) -> None:
     """The table is taken out of the file, and the built-in weights are in force again."""
     await weights(set_=SWAP, common=common)

@@ -19,6 +19,7 @@ from conch.errors import UsageError
 from conch.home import Home
 from conch.requests import changed_weights, refuse_unpayable, weights_file, with_weights
 from conch.rewards import weights_version
+from conch.rewards.progress import SCORER as PROGRESS
 from conch.run_info import RunInfo
 from conch.views import Weights, WeightsChanged, WeightSetRow, range_words, role_words
 from conch_schemas import Part, WeightsSet
@@ -79,6 +80,8 @@ async def weights(
     _done(common, parts, told, why, _lasting(file, settings, reset=reset), file, begun=bool(agents))
     for name, weight in set_aside_weights(after, found).items():
         warn(f"{name} is set aside with its weight {weight:g} in the table: nothing scores it; --rules names its file")
+    if settings.rewards.weights is None and wanted is not None and PROGRESS not in wanted:
+        warn(f"{PROGRESS} is not paid in tasks any more: the table has to name it (--set {PROGRESS}=0.1, others less)")
 
 
 def agents_of(home: Home, settings: Settings) -> list[str]:

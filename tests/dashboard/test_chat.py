@@ -80,6 +80,7 @@ async def test_a_message_of_no_conversation_is_shown(tab: Page, dashboard: Dashb
     sent = MessageSent(id="s1", source=source, agent="echo", cycle=58, text="It is low.", answers="m1")
     await dashboard.live([sent], record=False)
     await expect(tab.locator("#chat .said")).to_have_text("It is low.")
+    await expect(tab.locator("#verdict")).to_contain_text("1 answer")
     await expect(tab.locator("#chat .it a")).to_have_text("cycle 58")
     await expect(tab.locator("#chat .it").get_by_role("button", name="Right")).to_be_visible()
 

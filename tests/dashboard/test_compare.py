@@ -82,6 +82,10 @@ async def test_a_subject_is_added_and_taken_away(tab: Page, dashboard: Dashboard
     await tab.locator(".chosen button").click()
 
     await expect(tab.locator("#compare-chart .legend button")).to_have_count(3)
+    values = tab.locator("#compare-chart .legend b")
+    await expect(values).to_have_text(["", "", ""])  # the means stand in the table; a last value is no result
+    await tab.locator("#compare-chart .plot").hover()
+    await expect(values.last).to_have_text(re.compile(r"[+-]\d\.\d+"))
     await expect(tab.locator("#differences thead th")).to_have_count(4)
     await tab.get_by_label(re.compile("Take whole life away")).click()
     await expect(tab.locator("#compare-chart .legend button")).to_have_count(2)

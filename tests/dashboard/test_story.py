@@ -508,6 +508,8 @@ async def test_the_first_cycles_line_is_of_the_totals_that_are_drawn(dashboard: 
 
     first = [one.total for one in dashboard.seeded.recorded if one.cycle <= 100 and one.revision == 1]
     assert data(html)["baseline"][0] == pytest.approx(sum(first[:100]) / 100, abs=0.02)
+    assert data(html)["baseline"][1] == "first 100 cycles, as paid"
+    assert parsed(html).one("h2", id="changed-title").one("small").text == "first 100 → last 100 cycles, as paid"
     assert (
         "these totals are under those in force, not as they were paid" in parsed(html).one("p", class_="details").text
     )

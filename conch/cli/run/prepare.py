@@ -50,7 +50,8 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
             f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
         ) from error
     if is_new:
-        warn(f"made the workspace {place}, which was not there")
+        empty = "; it is empty: conch init, in a new home, fills one with a sample project" if made else ""
+        warn(f"made the workspace {place}, which was not there{empty}")
     return settings
 
 

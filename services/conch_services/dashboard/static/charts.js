@@ -36,19 +36,23 @@ export function charts(all) {
  * series: [{label, colour: "c1", strength, width, fill, dash, hidden}]; range: [low, high] of y, else as the data have it and 0,
  * and values are written with their sign;
  * time: whether x are seconds since 1970 (else cycles); sync: charts with one key move their cursors together;
- * digits: of a value; unit: what an x is, the title of its axis; title: of the y axis; plain: values have no sign; pick(x): a
+ * digits: of a value; unit: what an x is, the title of its axis; title: of the y axis; plain: values have no sign; newest: whether each
+ * name has its newest value beside it while no point is under the cursor; pick(x): a
  * point was clicked, or Enter pressed on it; zoom(first, last): so much of the x axis was drawn over.
  * Gives {set(data, marks), remove()}: data as uPlot takes it, [xs, ys of the first series, …]; marks: vertical lines,
  * [{x, label, good}].
  */
-export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, unit = "cycle", plain = false, title = "", pick = null, zoom = null }) {
+export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, unit = "cycle", plain = false, newest = true, title = "", pick = null, zoom = null }) {
   let marked = [];
   const plot = figure.querySelector(".plot");
   const values = legend(figure.querySelector(".legend"), series, (place, show) => made.setSeries(place + 1, { show }));
   const write = (value) => (value == null ? "–" : range || plain ? value.toFixed(digits) : signed(value, digits));
   const named = (x) => (time ? new Date(1000 * x).toLocaleString("en-GB") : `${unit} ${x.toLocaleString("en")}`);
   // Behind each name its value under the cursor, else the newest.
-  const told = (u) => values((place) => write(u.data[place + 1]?.[u.cursor.idx ?? u.data[0].length - 1]));
+  const told = (u) => values((place) => {
+    const ys = u.data[place + 1] ?? [], at = u.cursor.idx;
+    return at != null ? write(ys[at]) : newest ? write(ys.findLast((y) => y != null)) : "";
+  });
   const lines = (at) => series.map(({ label }, place) => [`${label} ${write(made.data[place + 1][at])}`, ""]).filter((_, place) => made.series[place + 1].show);
 
   const made = new uPlot({

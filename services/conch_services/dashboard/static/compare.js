@@ -11,7 +11,7 @@ const skipped = [];
 if (figure) {
   const { x, lines, colours } = given("compare-data");
   const series = Object.keys(lines).map((label, at) => ({ label, colour: `c${colours[label]}`, width: 2, dash: DASHES[at] }));
-  chart(figure, { series, unit: "act", title: "reward" }).set([x, ...Object.values(lines)]);
+  chart(figure, { series, unit: "act", title: "reward", newest: false }).set([x, ...Object.values(lines)]);
 }
 
 document.getElementById("begin-vote")?.addEventListener("click", ({ target }) => {

@@ -1,5 +1,5 @@
 // The curve of a whole life: mean, band and ends of each group of cycles, with flags, vertical lines and a tooltip.
-import { along, around, colour, explore, FONT, stroke, upward, when, written } from "./plotting.js";
+import { along, around, colour, explore, FONT, LABEL_ROWS, stroke, upward, when, written } from "./plotting.js";
 import uPlot from "./vendor/uPlot.esm.min.js";
 import { signed } from "./words.js";
 
@@ -62,14 +62,14 @@ export function lifeChart(figure, { open, zoom }) {
     ctx.restore();
   }
 
-  /** Where words of this width at the right end stand on nothing that is drawn: at the foot, below the flags, else below
-   * the line at `y`. */
+  /** Where words of this width at the right end stand on nothing that is drawn: at the foot, below the flags and the
+   * labels of lines, else below the line at `y`. */
   function apart(u, wide, y) {
     const { bbox } = u, scale = devicePixelRatio, row = 13 * scale;
     const from = u.posToIdx(Math.max(0, (bbox.width - wide - 12 * scale) / scale));
     const inner = (some) => some.slice(Math.max(0, from - 1)).filter((one) => one != null).map((one) => u.valToPos(one, "y", true));
     const least = Math.max(y, ...inner(u.data[1])), greatest = Math.min(y, ...inner(u.data[2]));
-    const foot = bbox.top + bbox.height - 4 * scale, head = bbox.top + FLAGS * scale + row;
+    const foot = bbox.top + bbox.height - 4 * scale, head = bbox.top + FLAGS * scale + row * (data.moments.length ? LABEL_ROWS + 2 : 1);
     return least < foot - row ? foot : greatest > head + 4 * scale ? head : y + row;
   }
 

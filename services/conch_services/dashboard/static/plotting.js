@@ -50,7 +50,7 @@ export function around(_, low, high) {
 const ASK_MS = 150; // the cursor rests for so long before the act below it is asked for
 const LEAST_DRAG = 8; // pixels
 const MOST_ASKED = 200;
-const LABEL_ROWS = 3; // labels of markers one below the other; the last one counts those that have no room
+export const LABEL_ROWS = 3; // labels of markers one below the other; the last one counts those that have no room
 const acts = new Map(); // cycle -> {cycle, time, act, total} of the nearest act, or {}
 
 async function ask(cycle) {

@@ -284,7 +284,9 @@ def _data(
         "lower": [None if one.lower is None else round(one.lower, 3) for one in some],
         "upper": [None if one.upper is None else round(one.upper, 3) for one in some],
         "time": [None if one is None else round(one.timestamp()) for one in life.begun],
-        "baseline": None if start is None else [round(start, 3), f"first {life.ends} cycles"],
+        "baseline": None
+        if start is None
+        else [round(start, 3), f"first {life.ends} cycles{', as paid' if life.evidence.weighed_anew else ''}"],
         "moments": [one._asdict() for one in lines if begin <= one.cycle <= behind],
         "flags": [[one.cycle, safe_text(one.why, one_line=True)[:FLAG_WIDTH]] for one in _flags(life)],
     }

@@ -14,6 +14,7 @@ from conch.config import MindSettings, Settings, UiSettings
 from conch.cycle.approvals.answer import short_id
 from conch.views import action_words
 from conch_schemas import ActionDecided, control_subject
+from conch_services.dashboard.story.happening import is_written
 from conch_services.dashboard.story.now import ACT_WIDTH, WRITTEN_WIDTH, ReplySoFar, RightNow, with_reply
 from tests.approving import asking
 from tests.dashboard.conftest import CYCLES, Dashboard
@@ -143,3 +144,14 @@ def test_what_is_over_is_not_written_any_more() -> None:
     assert (grown.cycle, grown.phase, grown.began, grown.act) == (8, "think", 98_500, "")
     assert len(grown.thought) == WRITTEN_WIDTH
     assert grown.thought.endswith("end")
+
+
+@pytest.mark.parametrize("writes", ["mind", "fallback", "role", "none"])
+async def test_agents_are_asked_where_one_of_their_minds_writes(dashboard: Dashboard, writes: str) -> None:
+    """The mind, one that stands in for it, or one of a team's role; of others no agent is asked."""
+    endpoint, reflex = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "tiny"}, {"kind": "reflex"}
+    mind = endpoint if writes == "mind" else reflex | ({"fallbacks": [endpoint]} if writes == "fallback" else {})
+    roles = {"one": {"prompt": "Act.", **({"mind": endpoint} if writes == "role" else {})}, "two": {"prompt": "Look."}}
+    dashboard.world.settings = Settings.model_validate({"mind": mind, "team": {"pair": {"roles": roles}}})
+
+    assert is_written(dashboard.world) == (writes != "none")

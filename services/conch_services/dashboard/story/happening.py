@@ -81,9 +81,9 @@ def _is_open(event: Event, stored: Sequence[Event]) -> bool:
 
 def is_written(world: DashboardContext) -> bool:
     """Whether an agent of this home has a mind whose replies come piece by piece, and there is a run to ask."""
-    mind = world.settings.mind
-    kinds = {one.kind for one in (mind, mind.think, mind.decide) if one is not None}
-    return world.hub.state == LIVE and not kinds <= {*SILENT_MINDS}
+    roles = (role for team in world.settings.team.values() for role in team.roles.values())
+    minds = [*world.settings.mind.blocks().values(), *(one.mind for one in roles if one.mind is not None)]
+    return world.hub.state == LIVE and any(one.kind not in SILENT_MINDS for one in minds)
 
 
 async def _writes(world: DashboardContext, agent: str) -> ReplySoFar | None:

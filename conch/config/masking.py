@@ -61,9 +61,9 @@ class Masker:
 
     def growing(self, text: str) -> str:
         """The same of a text that still grows: an end that may become a secret is left out until it has or has not."""
-        masked = self.text(text)
-        cut = max((_begun(secret, masked) for secret in self._secrets), default=0)
-        return masked[: len(masked) - cut]
+        while cut := max((_begun(secret, text) for secret in self._secrets), default=0):
+            text = text[:-cut]  # before it is masked: what has come of a long secret may hold a short one
+        return self.text(text)
 
     def event(self, event: E) -> E:
         """The event with the secrets in its data masked; itself where there is none."""

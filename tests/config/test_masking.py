@@ -143,3 +143,14 @@ def test_a_text_that_grows_never_shows_a_part_of_a_secret(before: str, cut: int)
     assert KEY[: cut + 1] not in masker.growing(f"it is {KEY[: cut + 1]}").removeprefix("it is ")
     assert masker.growing(f"{before} {KEY} end.") == f"{masker.text(before)} {HIDDEN} end."
     assert masker.growing("no secret!") == "no secret!"
+
+
+@pytest.mark.parametrize(
+    "secret", [f"{KEY}\nshort\n{KEY[::-1]}", f"{KEY}-of-two", "a-word-with-a", 'quoted "ä" \\ key']
+)
+def test_what_grows_is_a_beginning_of_the_whole(secret: str) -> None:
+    """Also of a secret that begins with another one, of several lines, and in JSON: no piece of it is shown for now."""
+    masker = Masker([KEY, secret])
+
+    for text in (f"it is {secret}{secret} there", json.dumps({"key": secret, "more": KEY})):
+        assert [one for one in range(len(text)) if not masker.text(text).startswith(masker.growing(text[:one]))] == []

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from conch.cycle.approvals.answer import short_id
 from conch.home import Home
@@ -110,6 +110,27 @@ async def test_the_act_of_any_agent_is_decided_on_where_it_is_told(tab: Page, da
     [fact] = await decisions(dashboard)
     assert isinstance(fact, ActDenied)
     assert (fact.action_id, fact.why) == (asked.action_id, "not today")
+
+
+async def test_a_row_that_leaves_before_the_answer_leaves_no_error(tab: Page, dashboard: Dashboard) -> None:
+    """The stream may be faster than the answer to the press."""
+    await wants(dashboard)
+    errors: list[str] = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    await tab.goto("./")
+    row = tab.locator("#needs-you li", has_text="shell make launch")
+
+    async def slowly(route: Route) -> None:
+        answer = await route.fetch()
+        await expect(row).to_have_count(0)
+        await route.fulfill(response=answer)
+
+    await tab.route("**/api/v1/agents/echo/approve", slowly)
+    await row.locator("summary").click()
+    await row.get_by_role("button", name="Approve").click()
+
+    await expect(tab.locator("#said")).to_have_text("The act is approved.")
+    assert errors == []
 
 
 async def test_an_agent_that_waits_before_its_first_act_is_told(

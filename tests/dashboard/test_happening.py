@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from playwright.async_api import Page, expect
 
 from conch.config import MindSettings, Settings, UiSettings
-from conch_schemas import control_subject
-from conch_services.dashboard.story.now import WRITTEN_WIDTH, ReplySoFar, RightNow, with_reply
+from conch.cycle.approvals.answer import short_id
+from conch.views import action_words
+from conch_schemas import ActionDecided, control_subject
+from conch_services.dashboard.story.happening import is_written
+from conch_services.dashboard.story.now import ACT_WIDTH, WRITTEN_WIDTH, ReplySoFar, RightNow, with_reply
 from tests.approving import asking
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
@@ -91,6 +94,32 @@ async def test_an_open_cycle_stays_once_the_store_has_its_thought(dashboard: Das
     assert "waits for your approval" in part.text
 
 
+async def test_an_approved_act_waits_no_longer(dashboard: Dashboard) -> None:
+    """Also while it waits for its turn, or runs: it is what the agent does."""
+    thought, asked = asking("echo", dashboard.life.uid, CYCLES + 1)
+    await dashboard.live([thought, asked], record=False)
+    act = short_id(asked)
+    answer = await dashboard.client.post("/api/v1/agents/echo/approve", json={"act": act, "reason": ""})
+
+    part = await now(dashboard)
+
+    assert answer.status_code == 200
+    assert "waits for your approval" not in part.text
+    assert (phase(part), part.one("pre", id="does").text) == ("act", "shell make launch")
+
+
+async def test_a_decided_act_is_shown_while_it_runs(dashboard: Dashboard) -> None:
+    """The store and the stream have no act of its cycle yet."""
+    thought, _ = asking("echo", dashboard.life.uid, CYCLES + 1)
+    decided = next(one for one in dashboard.life.cycle() if isinstance(one, ActionDecided))
+    await dashboard.live([thought, decided], record=False)
+
+    part = await now(dashboard)
+
+    assert (phase(part), part.one("p", id="thought").text) == ("act", "Launch it.")
+    assert part.one("pre", id="does").text == action_words(decided.action, ACT_WIDTH)
+
+
 async def test_an_agent_that_does_not_answer_leaves_the_page_as_it_is(dashboard: Dashboard) -> None:
     """Nothing is written as far as is known."""
     part = await now(dashboard)
@@ -107,7 +136,22 @@ def test_what_is_over_is_not_written_any_more() -> None:
     assert with_reply(acted, late, 100.0) == acted
     assert with_reply(acted, ReplySoFar(6, "think", 1.0, "old"), 100.0) == acted
     assert with_reply(acted, ReplySoFar(8, "reflect", 1.0, "hm"), 100.0) == acted
+    thought = RightNow(cycle=7, phase="act", thought="t")
+    assert with_reply(thought, ReplySoFar(7, "think", 1.0, "half"), 100.0) == thought
+    asks = replace(thought, act="a", waits=True)
+    assert with_reply(asks, late, 100.0) == asks
     grown = with_reply(acted, ReplySoFar(8, "think", 1.5, "x" * 300 + "end"), 100.0)
     assert (grown.cycle, grown.phase, grown.began, grown.act) == (8, "think", 98_500, "")
     assert len(grown.thought) == WRITTEN_WIDTH
     assert grown.thought.endswith("end")
+
+
+@pytest.mark.parametrize("writes", ["mind", "fallback", "role", "none"])
+async def test_agents_are_asked_where_one_of_their_minds_writes(dashboard: Dashboard, writes: str) -> None:
+    """The mind, one that stands in for it, or one of a team's role; of others no agent is asked."""
+    endpoint, reflex = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "tiny"}, {"kind": "reflex"}
+    mind = endpoint if writes == "mind" else reflex | ({"fallbacks": [endpoint]} if writes == "fallback" else {})
+    roles = {"one": {"prompt": "Act.", **({"mind": endpoint} if writes == "role" else {})}, "two": {"prompt": "Look."}}
+    dashboard.world.settings = Settings.model_validate({"mind": mind, "team": {"pair": {"roles": roles}}})
+
+    assert is_written(dashboard.world) == (writes != "none")

@@ -47,7 +47,8 @@ def take_little(job: TrainingJob) -> int:
 
 
 def limit_memory(job: TrainingJob) -> None:
-    """Limit the memory, once the libraries are imported: torch's modules crash where their start is refused memory.
+    """Limit the memory, once torch is imported: its modules crash where their start is refused memory. The trainers of
+    trl come later, as they reserve a gigabyte where they may: a limit just above what torch has can end the process.
 
     The limit is one of writable private memory (RLIMIT_DATA), which Linux holds; address space would count libraries
     and the stacks of threads. It is the soft limit: `lift_limit` takes it back. Raises MemoryError where the process

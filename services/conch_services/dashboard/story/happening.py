@@ -13,8 +13,12 @@ from conch.bus import decoded
 from conch.errors import ConchError
 from conch.experience import ExperienceReader
 from conch.requests import ask
+from conch.tasks import concurrently
 from conch_schemas import (
+    ActApproved,
     ActAsked,
+    ActDenied,
+    ActionDecided,
     ActionTaken,
     ContractViolationError,
     Event,
@@ -32,6 +36,8 @@ WRITTEN_SECONDS: Final = 0.25
 """Seconds for which an agent is not asked again what its mind writes, for all open pages."""
 ANSWER_SECONDS: Final = 0.3
 """Timeout of its answer."""
+BEGUN: Final[tuple[type[Event], ...]] = (ThoughtFormed, ActAsked, ActApproved, ActDenied, ActionDecided)
+"""What comes in a cycle before its act, in this order."""
 SILENT_MINDS: Final = ("reflex", "scripted")
 """Minds that give their replies in one piece, at once."""
 
@@ -42,7 +48,7 @@ async def happens_now(request: Request, agent: str) -> tuple[int, RightNow]:
     world: DashboardContext = request.app.state.world
     found = await asked(world.read(lambda reader: _stored(reader, agent)))
     place, some = found.found or (0, [])
-    begun = [await _newest(world, agent, kind) for kind in (ThoughtFormed, ActAsked)]  # the store may have them already
+    begun = await concurrently(lambda kind: _newest(world, agent, kind), BEGUN)  # the store may have them already
     behind = world.hub.behind(place, agent, (ActionTaken, ExperienceRecorded))
     now = reduce(
         told_of,
@@ -75,9 +81,9 @@ def _is_open(event: Event, stored: Sequence[Event]) -> bool:
 
 def is_written(world: DashboardContext) -> bool:
     """Whether an agent of this home has a mind whose replies come piece by piece, and there is a run to ask."""
-    mind = world.settings.mind
-    kinds = {one.kind for one in (mind, mind.think, mind.decide) if one is not None}
-    return world.hub.state == LIVE and not kinds <= {*SILENT_MINDS}
+    roles = (role for team in world.settings.team.values() for role in team.roles.values())
+    minds = [*world.settings.mind.blocks().values(), *(one.mind for one in roles if one.mind is not None)]
+    return world.hub.state == LIVE and any(one.kind not in SILENT_MINDS for one in minds)
 
 
 async def _writes(world: DashboardContext, agent: str) -> ReplySoFar | None:

@@ -7,7 +7,16 @@ from typing import Final
 
 from conch.text import safe_text
 from conch.views import action_words
-from conch_schemas import ActAsked, ActionTaken, Event, ExperienceRecorded, ThoughtFormed
+from conch_schemas import (
+    ActApproved,
+    ActAsked,
+    ActDenied,
+    ActionDecided,
+    ActionTaken,
+    Event,
+    ExperienceRecorded,
+    ThoughtFormed,
+)
 from conch_services.dashboard.story.strip import RewardStrip, adds, reward_strip
 
 PHASES: Final = ("think", "act", "score", "rest")
@@ -57,8 +66,11 @@ def told_of(now: RightNow, event: Event) -> RightNow:
         return now
     if isinstance(event, ThoughtFormed):
         return replace(_at(now, event, "act"), thought=event.thought.text, act="")
-    if isinstance(event, ActAsked):
-        return replace(_at(now, event, "act"), act=action_words(event.action, ACT_WIDTH), waits=True)
+    if isinstance(event, ActAsked | ActionDecided):
+        act, waits = action_words(event.action, ACT_WIDTH), isinstance(event, ActAsked)
+        return replace(_at(now, event, "act"), act=act, waits=waits)
+    if isinstance(event, ActApproved | ActDenied):
+        return replace(now, waits=False) if event.cycle == now.cycle else now
     if isinstance(event, ActionTaken):
         return replace(_at(now, event, "score"), thought=event.thought, act=action_words(event.action, ACT_WIDTH))
     if isinstance(event, ExperienceRecorded):
@@ -77,7 +89,8 @@ def with_reply(now: RightNow, reply: ReplySoFar, seconds: float) -> RightNow:
     """The same with what the mind writes at this time, in seconds since 1970. A reply of an earlier cycle, or about
     what has come already, changes nothing."""
     part = {"think": "thought", "decide": "act"}.get(reply.phase)
-    if part is None or reply.cycle < (now.cycle or 0) or (reply.cycle == now.cycle and now.phase in ("score", "rest")):
+    has_come = reply.cycle == now.cycle and (part == "thought" or now.act)
+    if part is None or reply.cycle < (now.cycle or 0) or has_come:
         return now
     text = safe_text(reply.text)
     text = text if len(text) <= WRITTEN_WIDTH else f"…{text[1 - WRITTEN_WIDTH :]}"

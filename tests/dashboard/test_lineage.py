@@ -299,8 +299,11 @@ async def test_a_refused_adapter_needs_a_person_until_the_next_round(dashboard: 
     (gate,) = await told()
     await dashboard.live(life.failed(3))
     (failed,) = await told()
+    await dashboard.live(life.refused(5, at="person"))
+    by_hand = await told()
     await dashboard.live(life.training(6, 2, 1))
 
+    assert by_hand == []  # whoever refused it knows
     assert gate.words.startswith("The gate refused the adapter of round 1: the lower bound of the difference")
     assert (gate.task, gate.path) == ("see which condition failed", "/training#round-title")
     assert (failed.kind, failed.words[:26]) == ("training", "Training failed of round 2")

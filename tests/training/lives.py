@@ -120,13 +120,13 @@ class LineageLife:
             ),
         ]
 
-    def refused(self, number: int) -> list[Event]:
-        """A round whose adapter the gate refuses."""
+    def refused(self, number: int, at: str = "gate") -> list[Event]:
+        """A round whose adapter the gate, or a person, refuses."""
         why = "the lower bound of the difference is -0.110, it must be above 0.020"
         return [
             *self.trained(number, 2, "dpo"),
             self.gated(number, self.digest("adapter 1"), "refused"),
-            self._refused(number, "gate", why),
+            self._refused(number, at, why),
         ]
 
     def unproven(self, number: int) -> list[Event]:

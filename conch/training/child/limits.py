@@ -10,10 +10,14 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from conch.training.child.failures import TrainingRefusedError
 from conch.training.job import TrainingJob
 
 NICE: Final = 19
 """The lowest priority: an agent that thinks meanwhile gets the processor first."""
+LEAST_ROOM: Final = 128
+"""MiB that trl's modules need to start. Measured: 100 do; with 10 the process ends by SIGSEGV, with 30 by
+std::bad_alloc."""
 _PR_SET_PDEATHSIG: Final = 1
 _OFFLINE: Final = {
     "HF_HUB_OFFLINE": "1",
@@ -51,16 +55,18 @@ def limit_memory(job: TrainingJob) -> None:
     trl come later, as they reserve a gigabyte where they may: a limit just above what torch has can end the process.
 
     The limit is one of writable private memory (RLIMIT_DATA), which Linux holds; address space would count libraries
-    and the stacks of threads. It is the soft limit: `lift_limit` takes it back. Raises MemoryError where the process
-    has more already.
+    and the stacks of threads. It is the soft limit: `lift_limit` takes it back. Raises TrainingRefusedError where it
+    leaves less than LEAST_ROOM beside what the process has already.
     """
     if job.memory_mib is None:
         return
-    limit = job.memory_mib * 2**20
-    if _private_bytes() > limit:
-        raise MemoryError
+    if job.memory_mib < (least := _private_bytes() // 2**20 + LEAST_ROOM):
+        raise TrainingRefusedError(
+            f"the libraries of training take {least} MiB here, and training may use {job.memory_mib}: set "
+            "training.memory_mib higher, or free some memory"
+        )
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+    resource.setrlimit(resource.RLIMIT_DATA, (job.memory_mib * 2**20, most))
 
 
 def lift_limit() -> None:

@@ -214,9 +214,23 @@ def test_too_little_memory_is_said_with_the_limit(job: MakeJob, child: Child, sn
     """The process asks for more than its limit and is refused by the system; the machine is left alone."""
     new = snapshot("sft", rows_of_format("sft", range(1)))
 
+    failed = child(job(snapshot=new, memory_mib=600)).failure
+
+    assert failed.reason.startswith("training needs more than the 600 MiB that it may use: a smaller batch")
+    assert not failed.can_retry
+
+
+def test_a_limit_below_what_the_libraries_take_is_said(job: MakeJob, child: Child, snapshot: Snapshot) -> None:
+    """A smaller batch would not help there: the limit has to be higher."""
+    new = snapshot("sft", rows_of_format("sft", range(1)))
+
     failed = child(job(snapshot=new, memory_mib=256)).failure
 
-    assert failed.reason.startswith("training needs more than the 256 MiB that it may use: a smaller batch")
+    assert re.fullmatch(
+        r"the libraries of training take \d+ MiB here, and training may use 256: set training.memory_mib higher, "
+        r"or free some memory",
+        failed.reason,
+    )
     assert not failed.can_retry
 
 

@@ -235,7 +235,9 @@ def _untrained(reader: ExperienceReader, agents: Sequence[str], *, several: bool
         is_refused = newest.refused is not None
         at = newest.refused.at if newest.refused is not None else ""
         by = {"gate": "The gate", "shadow": "The shadow trial", "canary": "The canary", "file": "The check of its file"}
-        what = f"{by.get(at, 'A person')} refused the adapter" if is_refused else "Training failed"
+        if is_refused and at not in by:
+            continue  # a person refused it, who needs no telling
+        what = f"{by[at]} refused the adapter" if is_refused else "Training failed"
         found.append(
             NeedsYou(
                 "gate" if is_refused else "training",

@@ -164,7 +164,7 @@ def test_the_page_alone_follows_one_run_after_the_other(house: House, until_answ
             run.signal(signal.SIGINT)
             assert run.ended() == 0, run.told()
             until_answered(alone, page, 503)
-        assert "no run is in progress" in client.get(overview.url).text
+        alone.until(lambda: "no run is in progress" in client.get(overview.url).text, "the page to say so")
     alone.signal(signal.SIGINT)
     assert alone.ended() == 0, alone.told()
     sentence = house.refused("ui", "--link", status=3)

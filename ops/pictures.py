@@ -1,11 +1,13 @@
 """Make the pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard, a team.
 
-python ops/pictures.py [CYCLES]: of the run whose pages are shown, else 300. Needs the extra `dev`;
-Chromium is the system's.
+python ops/pictures.py makes the pictures of the documentation. With --every DIRECTORY it makes one of every page instead,
+whole, in both colours and three widths: of a fresh home, or of one (--home) whose run goes on meanwhile. Needs the extra
+`dev`; Chromium is the system's.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import io
 import json
@@ -23,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 from rich.text import Text
 
@@ -32,6 +34,7 @@ from conch.cli.watch.screen import WatchApp
 from conch.cli.watch.source import PictureSource
 from conch.config.load import load
 from conch.home import Home
+from conch_services.dashboard.page import MENU
 
 CONCH = Path(sys.executable).with_name("conch")
 TARGET = Path(__file__).parent / "pictures"
@@ -56,11 +59,28 @@ PAGES = (
 """Name, path, colours, size."""
 TEAM_PAGES = (("team-light", "/teams", "light", LONG), ("team-dark", "/teams", "dark", LONG))
 TEAM_STEPS = 120
+EVERY_PATH = (
+    *(entry.path for entry in MENU),
+    *("/cycles/{cycle}", "/rewards/component/execution", "/review/rows"),
+)
+WIDTHS = {"wide": WIDE, "middle": {"width": 1024, "height": 768}, "narrow": {"width": 390, "height": 844}}
 
 
 def main() -> None:
-    """All of them."""
-    cycles = int(sys.argv[1]) if len(sys.argv) > 1 else CYCLES
+    """Those that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cycles", type=int, default=CYCLES, help="of the run whose pages are shown")
+    parser.add_argument("--every", type=Path, metavar="DIRECTORY", help="every page, in both colours and three widths")
+    parser.add_argument("--home", type=Path, help="of --every: a home whose run goes on meanwhile")
+    chosen = parser.parse_args()
+    if chosen.every:
+        every(chosen.every, chosen.home, chosen.cycles)
+    else:
+        documented(chosen.cycles)
+
+
+def documented(cycles: int) -> None:
+    """The pictures of the documentation."""
     terminal()
     with tempfile.TemporaryDirectory() as directory, running(Path(directory) / "home", cycles) as link:
         home = Path(directory) / "home"
@@ -68,6 +88,26 @@ def main() -> None:
         cycle = best_cycle(home)
         pages(link, [(name, path.format(cycle=cycle), *look) for name, path, *look in PAGES])
     team()
+
+
+def every(target: Path, home: Path | None, cycles: int) -> None:
+    """Every page, from its top to its end."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        shown = home or Path(directory) / "home"
+        with running(shown, 1 if home else cycles) as link, browsing(link) as (browser, session, inside):
+            cycle = best_cycle(shown)
+            for colours in ("light", "dark"):
+                for width, size in WIDTHS.items():
+                    context = browser.new_context(
+                        storage_state=session, color_scheme=colours, viewport=size, reduced_motion="reduce"
+                    )
+                    page = context.new_page()
+                    for path in EVERY_PATH:
+                        opened(page, f"{inside}{path.format(cycle=cycle)}")
+                        name = path.format(cycle="cycle").strip("/").replace("/", "-") or "story"
+                        page.screenshot(path=target / f"{name}-{colours}-{width}.png", full_page=True)
+                    context.close()
 
 
 def team() -> None:
@@ -150,8 +190,21 @@ async def screen(home: Path) -> None:
 
 
 def pages(link: str, wanted: Iterable[Any]) -> None:
-    """The dashboard's: name, path, colours, size of each. The link lets in once: the session that it gives is all
-    pages'."""
+    """The dashboard's: name, path, colours, size of each."""
+    with browsing(link) as (browser, session, inside):
+        for name, path, colours, size in wanted:
+            context = browser.new_context(
+                storage_state=session, color_scheme=colours, viewport=size, reduced_motion="reduce"
+            )
+            page = context.new_page()
+            opened(page, f"{inside}{path}")
+            keep(f"{name}.png", page.screenshot())
+            context.close()
+
+
+@contextmanager
+def browsing(link: str) -> Iterator[tuple[Browser, Any, str]]:
+    """A browser, the session that the link gives, which lets in once, and the address of the pages."""
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("there is no chromium: install your system's")
@@ -159,25 +212,18 @@ def pages(link: str, wanted: Iterable[Any]) -> None:
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = player.chromium.launch(executable_path=chromium, args=sandbox)
         first = browser.new_context()
-        overview = first.new_page()
-        overview.goto(link)
-        session = first.storage_state()
-        inside = overview.url.rstrip("/")
-        for name, path, colours, size in wanted:
-            picture(browser, session, f"{inside}{path}", name, colours, size)
+        page = first.new_page()
+        page.goto(link)
+        yield browser, first.storage_state(), page.url.rstrip("/")
         browser.close()
 
 
-def picture(browser: Browser, session: Any, address: str, name: str, colours: Any, size: Any) -> None:
-    """One page, as it stands a moment after it was loaded."""
-    context = browser.new_context(storage_state=session, color_scheme=colours, viewport=size, reduced_motion="reduce")
-    page = context.new_page()
+def opened(page: Page, address: str) -> None:
+    """The page as it stands a moment after it was loaded."""
     answer = page.goto(address)
     if answer is None or not answer.ok:
         sys.exit(f"{address} answered {answer.status if answer else 'nothing'}")
     page.wait_for_timeout(SETTLE_MS)
-    keep(f"{name}.png", page.screenshot())
-    context.close()
 
 
 def keep(name: str, drawn: str | bytes) -> None:

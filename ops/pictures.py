@@ -1,7 +1,7 @@
 """Make the pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard, a team.
 
-python ops/pictures.py makes the pictures of the documentation. With --every DIRECTORY it makes one of every page instead,
-whole, in both colours and three widths: of a fresh home, or of one (--home) whose run goes on meanwhile. Needs the extra
+python ops/pictures.py makes the pictures of the documentation. With --every DIRECTORY one of every page,
+whole, in both colours and three widths, of a fresh home, or of one (--home) whose run goes on. It needs the extra
 `dev`; Chromium is the system's.
 """
 

@@ -237,6 +237,7 @@ class Agent:
             "tokens_in_hour": memory.tokens_in_hour(time.time()),
             "policy": self.policy,
             "mind": self._policy.mind,
+            "phase": question.phase if question is not None else memory.phase,
         }
         if limits := self._budget.report():
             report["budget"] = limits

@@ -28,4 +28,5 @@ from .weights import absent_weights as absent_weights
 from .weights import check_table as check_table
 from .weights import parts_of_act as parts_of_act
 from .weights import weight_set as weight_set
+from .weights import weights_in_tasks as weights_in_tasks
 from .weights import weights_version as weights_version

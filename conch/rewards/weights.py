@@ -161,6 +161,16 @@ def parts_of_act(parts: Sequence[Part], *, task: bool) -> tuple[Part, ...]:
     )
 
 
+def weights_in_tasks(parts: Sequence[Part]) -> dict[str, float]:
+    """Component -> its weight in an act of a task, where that is another than outside one; 0 to 1."""
+    plain = {part.component: part.weight for part in parts}
+    return {
+        part.component: part.weight
+        for part in parts_of_act(parts, task=True)
+        if abs(part.weight - plain[part.component]) > 1e-9
+    }
+
+
 def weights_version(parts: Sequence[Part]) -> str:
     """16 hex digits of SHA-256 over the canonical JSON of the weight set: any change of it changes them."""
     canonical = rfc8785.dumps([part.model_dump(mode="json") for part in parts])

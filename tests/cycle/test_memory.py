@@ -139,6 +139,15 @@ def test_the_memory_survives_being_written_down(events: list[Event]) -> None:
     assert AgentMemory.model_validate_json(memory.model_dump_json()) == memory
 
 
+def test_the_phase_is_the_step_that_comes_next() -> None:
+    """From fact to fact of a cycle; between two of them it rests."""
+    facts = cycle(0)
+
+    assert [fold(facts[:count]).phase for count in range(len(facts) + 1)] == [
+        "rest", "ground", "decide", "act", "reflect", "rest",
+    ]  # fmt: skip
+
+
 def test_a_months_memory_is_no_larger_than_an_hours() -> None:
     """Spending, last acts and answered messages are bounded however many cycles there were."""
     memory = AgentMemory()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "path", "rect", "wbr"})
+VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect", "wbr"})
 """Elements that are never closed; of a drawing, those that our templates close themselves."""
 
 

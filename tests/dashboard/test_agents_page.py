@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -93,17 +94,20 @@ async def test_chosen_agents_are_compared(dashboard: Dashboard, tab: Page) -> No
 
 
 async def test_an_action_names_its_agent(dashboard: Dashboard, tab: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A press on Pause in a row asks that agent, and what came of it names it."""
+    """Its row says what it does now; a press on Pause there asks that agent, and what came of it names it."""
     asked: list[str] = []
 
     async def answer(subject: str, _: bytes) -> bytes:
         asked.append(subject)
-        return b'{"ok": true, "agent": "echo", "state": "running", "why": ""}'
+        return b'{"ok": true, "agent": "echo", "state": "running", "why": "", "phase": "decide"}'
 
     run = RunInfo.model_construct(agents=("echo",), bus=None)
     monkeypatch.setattr(type(dashboard.seeded.home), "running", lambda _: run)
     async with dashboard.bus.serve("conch.ctl.echo.*", answer):
         await tab.goto("./agents")
+        await expect(tab.locator("#agent-echo [data-label=State]")).to_have_text(
+            re.compile(r"^\s*running\s+decides\s*$")
+        )
         await tab.get_by_role("button", name="Pause echo").click()
         await expect(tab.locator("#said")).to_have_text("echo waits before its next cycle.")
 

@@ -23,7 +23,7 @@ async def test_under_the_cursor_stand_cycle_time_act_and_values(tab: Page, dashb
 
     await tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
 
-    await expect(tip.locator("b")).to_have_text(re.compile(r"^cycle \d+ · .*\d\d:\d\d:\d\d · [+-]0\.\d{3}$"))
+    await expect(tip.locator("b")).to_have_text(re.compile(r"^cycle \d+ · .*\d\d:\d\d:\d\d · [+−]0\.\d{3}$"))
     told = await tip.locator("span").all_inner_texts()
     number = re.findall(r"\d+", await tip.locator("b").inner_text())[0]
     one = next(one for one in dashboard.seeded.recorded if str(one.cycle) == number)

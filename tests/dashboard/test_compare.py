@@ -8,11 +8,12 @@ from statistics import fmean
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from conch.views import Interval, difference_interval, mean_interval, signed
+from conch.views import Interval, difference_interval, mean_interval
 from conch_schemas import ActionTaken, ReviewDecided, decode, subject_filter
 from conch_services.dashboard.compare.differences import difference_cell
 from conch_services.dashboard.compare.states import state_words
 from conch_services.dashboard.compare.subjects import MOST, named_subjects
+from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 from tests.dashboard.document import parsed
 from tests.dashboard.life import Life
@@ -56,8 +57,8 @@ async def test_without_a_choice_the_beginning_and_the_end_are_compared(dashboard
 
     first, last = totals[: half - 1], totals[CYCLES - half :]
     rows = {row.one("th").text: [cell.text for cell in row.all("td")] for row in table.all("tr")[1:]}
-    assert rows["Reward"][0].startswith(signed(fmean(first)).replace("-", "−"))
-    assert rows["Reward"][1].startswith(signed(fmean(last)).replace("-", "−"))
+    assert rows["Reward"][0].startswith(signed(fmean(first)))
+    assert rows["Reward"][1].startswith(signed(fmean(last)))
     assert re.search(r"[+−]\d\.\d{3} to [+−]\d\.\d{3}", rows["Reward"][1])
     assert "paid: execution" in rows
 
@@ -85,7 +86,7 @@ async def test_a_subject_is_added_and_taken_away(tab: Page, dashboard: Dashboard
     values = tab.locator("#compare-chart .legend b")
     await expect(values).to_have_text(["", "", ""])  # the means stand in the table; a last value is no result
     await tab.locator("#compare-chart .plot").hover()
-    await expect(values.last).to_have_text(re.compile(r"[+-]\d\.\d+"))
+    await expect(values.last).to_have_text(re.compile(r"[+−]\d\.\d+"))
     await expect(tab.locator("#differences thead th")).to_have_count(4)
     await tab.get_by_label(re.compile("Take whole life away")).click()
     await expect(tab.locator("#compare-chart .legend button")).to_have_count(2)

@@ -10,11 +10,11 @@ from playwright.async_api import Page, Route, expect
 
 from conch.consumer import follow
 from conch.text import cut
-from conch.views.line import signed
 from conch_schemas import (
     Action,
     ActionTaken,
     ForkScored,
+    GoalCheck,
     MarkWitnessed,
     NoveltyMeasured,
     Outcome,
@@ -23,6 +23,7 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
+from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.pages.cycle import SHOWN
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
@@ -48,6 +49,30 @@ async def test_a_cycle_is_told_from_thought_to_act(tab: Page) -> None:
     await expect(tab.locator(".levels").first).to_contain_text("reliability")
 
 
+async def test_goals_that_the_act_left_as_they_were_are_folded(dashboard: Dashboard) -> None:
+    """Open stands what the act moved, or what could not be checked."""
+    said = [("moved", "partial", 0.5), ("same", "neutral", 0.25), ("lost", "neutral", 0.0), ("broken", "error", 0.0)]
+    checks = tuple(GoalCheck(goal=name, statement=name, outcome=how, measure=now, best=0.25) for name, how, now in said)
+    await dashboard.live(dashboard.life.cycle(goals=checks))
+
+    page = parsed((await dashboard.client.get(f"/cycles/{CYCLES + 1}")).text)
+
+    folded = page.one("details", id="unmoved")
+    assert [one.one("bdi").text for one in folded.all("li")] == ["same"]
+    assert folded.one("summary").text == "1 goal that the act left as it was"
+    assert {"moved", "lost", "broken"} <= {one.one("bdi").text for one in page.all("ul", class_="claims")[1].all("li")}
+
+
+async def test_the_waterfall_takes_the_greater_part_of_its_card(tab: Page) -> None:
+    """Of what is left beside the names and amounts."""
+    await tab.goto("./cycles/8")
+
+    shares = await tab.locator("#fall").evaluate(
+        "(all) => all.querySelector('svg').getBoundingClientRect().width / all.getBoundingClientRect().width"
+    )
+    assert shares > 0.4
+
+
 async def test_the_bars_of_the_waterfall_add_up(tab: Page, dashboard: Dashboard) -> None:
     """A row a part with raw × weight, a row a step, and the total that the store has."""
     (recorded,) = [one for one in dashboard.seeded.recorded if one.cycle == 8]
@@ -58,7 +83,7 @@ async def test_the_bars_of_the_waterfall_add_up(tab: Page, dashboard: Dashboard)
     names = await tab.locator("#fall tbody th").all_inner_texts()
     assert names[: len(parts)] == [one.component for one in parts]
     amounts = await tab.locator("#fall tbody td:last-child").all_inner_texts()
-    numbers = [float(said) for said in amounts if re.match(r"^[+-]\d", said)]
+    numbers = [float(said.replace("−", "-")) for said in amounts if re.match(r"^[+−]\d", said)]
     assert sum(numbers[:-1]) == pytest.approx(recorded.total, abs=0.005)
     assert numbers[-1] == pytest.approx(recorded.total, abs=0.0006)
 
@@ -197,7 +222,7 @@ async def test_candidates_of_forks_are_listed(dashboard: Dashboard) -> None:
     other = (await dashboard.client.get("/cycles/8")).text
 
     card = page[page.index('id="forks"') :]
-    assert card.index("+0.750") < card.index("-0.250")
+    assert card.index("+0.750") < card.index("−0.250")
     assert "seed 2" in card
     assert "<script>alert" not in page
     assert 'id="forks"' not in other

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser, Page, expect
 
-from conch.views.line import signed
 from conch_schemas import NoveltyMeasured
 from conch_services.dashboard.cycles.filters import filters_of
+from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.pages.cycles import ROWS
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 from tests.dashboard.document import parsed

@@ -36,8 +36,8 @@ async def test_the_first_cycle_fills_an_empty_overview(tab: Page, dashboard: Das
 
     await dashboard.live([dashboard.life.weights(), *dashboard.life.cycle()])
 
-    await expect(tab.locator("#cycles tr td").last).to_have_text(re.compile(r"^[+-]\d\.\d{3}$"))
-    await expect(tab.locator("#key-reward strong")).to_have_text(re.compile(r"^[+-]\d\.\d{3}$"))
+    await expect(tab.locator("#cycles tr td").last).to_have_text(re.compile(r"^[+−]\d\.\d{3}$"))
+    await expect(tab.locator("#key-reward strong")).to_have_text(re.compile(r"^[+−]\d\.\d{3}$"))
     await expect(tab.locator("#reward .empty")).to_be_hidden()
     await expect(tab.locator("#needs .legend button")).to_have_count(4)
     await expect(tab.locator("#no-cycles")).to_be_hidden()

@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 
 from conch.experience import SkillBucket, SqliteReader
 from conch_services.dashboard.film.river import HEIGHT, MOST_BANDS, MOST_BUCKETS, WIDTH, river, width_of
+from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
 
@@ -76,7 +77,7 @@ async def test_the_film_is_scrubbed_and_played(dashboard: Dashboard, tab: Page) 
     await tab.locator("#place").fill("30")
     await expect(tab.locator("#film-at")).to_contain_text("cycle 30 ")
     recorded = {one.cycle: one for one in dashboard.seeded.recorded}
-    await expect(tab.locator("#film-total")).to_have_text(f"{recorded[30].total:+.3f}")
+    await expect(tab.locator("#film-total")).to_have_text(signed(recorded[30].total))
     assert await tab.locator("#film-needs meter").count() == len(recorded[30].needs_after or {})
 
     await tab.get_by_label("Speed").select_option("1000")

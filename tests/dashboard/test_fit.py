@@ -67,6 +67,30 @@ async def test_no_table_hides_its_columns(dashboard: Dashboard, tab: Page, width
         await expect(tab.locator("#components [data-label=Coverage]").first).to_be_in_viewport(ratio=1)
 
 
+async def test_on_a_phone_an_act_has_the_width_of_its_row(tab: Page) -> None:
+    """Below its number, outcome, strip and reward."""
+    await tab.set_viewport_size({"width": 390, "height": 844})
+    await tab.goto("./cycles")
+    row = tab.locator("#list tbody tr").first
+
+    act, line = [await row.locator(one).bounding_box() for one in (".does", "td:last-child")]
+    whole = await row.bounding_box()
+    assert act is not None
+    assert line is not None
+    assert whole is not None
+    assert act["width"] > 0.95 * whole["width"]
+    assert act["y"] >= line["y"] + line["height"]
+    await expect(row.locator(".why svg")).to_be_visible()
+
+
+async def test_on_a_phone_the_first_chart_is_on_the_first_screen(tab: Page) -> None:
+    """On both pages that a person opens first, the greater part of it, also below an alarm."""
+    await tab.set_viewport_size({"width": 390, "height": 844})
+    for path in ("./", "./overview"):
+        await tab.goto(path)
+        await expect(tab.locator(".plot").first).to_be_in_viewport(ratio=0.5)
+
+
 async def test_a_low_screen_shows_the_whole_of_the_menu(tab: Page) -> None:
     """At 1,024 by 768 nobody has to scroll it for the agent's name and state, and nothing sticks out of it."""
     await tab.set_viewport_size({"width": 1024, "height": 768})

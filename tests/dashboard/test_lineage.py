@@ -12,6 +12,7 @@ from conch.data import LeftOut, Selection, write_snapshot
 from conch.requests import trainer_subject
 from conch.training import AdapterShelf, ProbeLine
 from conch_schemas import PromptMessage, TrainingStarted
+from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.story.needs_you import NeedsYou, waiting
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
 from tests.dashboard.document import Element, parsed
@@ -91,7 +92,7 @@ async def test_a_trial_is_told_with_its_interval(dashboard: Dashboard) -> None:
 
     told = (await page(dashboard, f"?round={digest_of('round 1')}")).one("section", aria_labelledby="round-title").text
 
-    assert "Shadow since cycle 10 equivalent +0.010 a cycle, -0.030 to +0.050" in told
+    assert "Shadow since cycle 10 equivalent +0.010 a cycle, −0.030 to +0.050" in told
     assert "Canary since cycle 10 better +0.210 a cycle, +0.080 to +0.340" in told
 
 
@@ -105,7 +106,7 @@ async def test_each_generation_is_told_with_what_its_acts_earned(dashboard: Dash
     first = rows[digest_of("adapter 1")[:12]]
     assert first[0] == "1"
     assert first[2:4] == ["acts", "10"]
-    assert first[4].startswith(f"{sum(own) / 10:+.3f}")
+    assert first[4].startswith(signed(sum(own) / 10))
     assert first[5] == f"{CYCLES + 1} to {CYCLES + 10}"
     assert rows[digest_of("adapter 4")[:12]][2:4] == ["rolled back", "0"]
 

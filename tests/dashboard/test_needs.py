@@ -9,7 +9,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.experience import SqliteReader
-from conch_schemas import Drives, FileCheck, Goal, GoalReached, GoalSet, source_of
+from conch_schemas import Drives, FileCheck, Goal, GoalCheck, GoalReached, GoalSet, source_of
+from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.pages.needs import ENDED_IN_SIGHT
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
@@ -63,6 +64,21 @@ async def test_goals_tell_their_story(dashboard: Dashboard) -> None:
     assert row[4] == "done.txt exists"
 
 
+async def test_a_goal_has_a_lane_with_the_cycle_that_reached_it(dashboard: Dashboard) -> None:
+    """What its check measured after every act of the range, and a link to the act that reached it."""
+    half, done = (
+        GoalCheck(goal="tidy-1", statement="Tidy up", outcome=outcome, measure=measure, best=0.0)
+        for outcome, measure in (("partial", 0.5), ("achieved", 1.0))
+    )
+    await dashboard.live([*dashboard.life.cycle(goals=(half,)), *dashboard.life.cycle(goals=(done,))])
+
+    section = (await page(dashboard)).one("section", aria_labelledby="lanes-title")
+
+    [row] = [one for one in section.all("tr") if "tidy-1" in one.text]
+    assert row.one("svg")["aria-label"] == f"0.50 in cycle {CYCLES + 1}, 1.00 in cycle {CYCLES + 2}"
+    assert f"reached in {CYCLES + 2}" in row.text
+
+
 async def test_an_active_goal_is_listed_however_many_came_and_went_since(dashboard: Dashboard) -> None:
     """Before those that are over, of which the newest are shown and the others folded."""
     check = FileCheck(path="done.txt")
@@ -95,7 +111,7 @@ async def test_what_moved_a_need_is_summed_by_cause(dashboard: Dashboard) -> Non
 
     causes = next(text for need, text in rows if need == "reliability")
     assert mistakes < 0
-    assert f"mistake {mistakes:+.2f}" in causes
+    assert f"mistake {signed(mistakes, 2)}" in causes
     assert any("time -" in text for need, text in rows if need == "curiosity")
 
 

@@ -11,7 +11,6 @@ from playwright.async_api import Browser, Page, expect
 
 from conch.bus.checkpoints import encode_state, state_key
 from conch.rewards.watch import CONSUMER, ActiveAlarm, WatchState
-from conch.views.line import signed
 from conch_schemas import (
     ActionTaken,
     AlarmRaised,
@@ -26,6 +25,7 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
+from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard, browser_logged_in
 
 ROWS = "#cycles tr"
@@ -55,7 +55,7 @@ async def test_without_scripts_everything_can_be_read(unscripted: Page) -> None:
     """The server draws the figures, the distribution and the last cycles by itself."""
     await unscripted.goto("./overview")
 
-    await expect(unscripted.locator("#key-reward strong")).to_have_text(re.compile(r"^[+-]0\.\d{3}$"))
+    await expect(unscripted.locator("#key-reward strong")).to_have_text(re.compile(r"^[+−]0\.\d{3}$"))
     await expect(unscripted.locator("#actions li").first).to_contain_text("filesystem")
     await expect(unscripted.locator(ROWS)).to_have_count(25)
     await expect(unscripted.locator(ROWS).first).to_contain_text(str(CYCLES))
@@ -87,7 +87,7 @@ async def test_a_cycle_appears_when_it_acts_and_gets_its_total_when_it_is_record
     await expect(tab.locator(row(tab, number))).to_contain_text("scoring…")
     (recorded,) = await dashboard.live(facts)
 
-    await expect(tab.locator(row(tab, number)).locator("td").last).to_have_text(f"{recorded.total:+.3f}")
+    await expect(tab.locator(row(tab, number)).locator("td").last).to_have_text(signed(recorded.total))
     await expect(tab.locator(ROWS).first).to_have_attribute("data-cycle", str(number))
     await expect(tab.locator(ROWS)).to_have_count(25)
     await expect(tab.locator("#span")).to_have_text(f"last {number} cycles")
@@ -105,7 +105,7 @@ async def test_an_act_that_waits_for_its_scores_is_on_the_page_from_the_start(ta
 
     await dashboard.live(facts)
 
-    await expect(tab.locator(row(tab, CYCLES + 1)).locator("td").last).to_have_text(re.compile(r"^[+-]\d\.\d{3}$"))
+    await expect(tab.locator(row(tab, CYCLES + 1)).locator("td").last).to_have_text(re.compile(r"^[+−]\d\.\d{3}$"))
     await expect(tab.locator(row(tab, CYCLES + 1))).to_have_count(1)
 
 
@@ -122,7 +122,7 @@ async def test_a_late_score_changes_the_row_in_place(tab: Page, dashboard: Dashb
     (revised,) = await dashboard.live(late)
 
     cell = tab.locator(row(tab, CYCLES + 1)).locator("td").last
-    await expect(cell).to_have_text(f"{revised.total:+.3f}")
+    await expect(cell).to_have_text(signed(revised.total))
     await expect(tab.locator(row(tab, CYCLES + 1))).to_have_count(1)
 
 
@@ -186,7 +186,7 @@ async def test_a_chart_is_read_with_the_arrow_keys(tab: Page) -> None:
     await plot.focus()
 
     await plot.press("End")
-    await expect(tab.locator("#reward [aria-live]")).to_have_text(re.compile(rf"^cycle {CYCLES}: total [+-]?0\.\d+"))
+    await expect(tab.locator("#reward [aria-live]")).to_have_text(re.compile(rf"^cycle {CYCLES}: total [+−]?0\.\d+"))
     await plot.press("ArrowLeft")
     await plot.press("Enter")
 
@@ -284,7 +284,7 @@ async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab
 
     await tab.wait_for_load_state()
     newest = dashboard.seeded.recorded[-1]
-    await expect(tab.locator(row(tab, newest.cycle or 0))).to_contain_text(f"{newest.total:+.3f}", timeout=30_000)
+    await expect(tab.locator(row(tab, newest.cycle or 0))).to_contain_text(signed(newest.total), timeout=30_000)
     await expect(tab.locator(ROWS)).to_have_count(25)
 
 

@@ -12,6 +12,7 @@ from conch.bus import MemoryBus, shared_subscription
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch_services.dashboard import dashboard_service
+from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import Dashboard, Seeded, browser_logged_in
 
 Until = Callable[..., Awaitable[None]]
@@ -61,7 +62,7 @@ async def test_an_open_page_goes_on_when_the_dashboard_is_started_again(
             for one in [before, *meanwhile, after]:
                 row = page.locator(f"tr[data-cycle='{one.cycle}']")
                 await expect(row).to_have_count(1)
-                await expect(row).to_contain_text(f"{one.total:+.3f}")
+                await expect(row).to_contain_text(signed(one.total))
             assert await page.evaluate("window.opened") == "once"
             await page.context.close()
 
@@ -81,7 +82,7 @@ async def test_a_page_that_is_not_seen_lets_go_of_its_connection(dashboard: Dash
     [missed] = await dashboard.live()
     await tab.evaluate(hidden, False)
 
-    await expect(tab.locator(f"tr[data-cycle='{missed.cycle}']")).to_contain_text(f"{missed.total:+.3f}")
+    await expect(tab.locator(f"tr[data-cycle='{missed.cycle}']")).to_contain_text(signed(missed.total))
     assert pages == 1
 
 

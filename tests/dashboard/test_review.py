@@ -8,8 +8,8 @@ from playwright.async_api import Page, expect
 
 from conch.experience import ExperiencePoint, ShownScore
 from conch.rewards.watch import ActiveAlarm
-from conch.views.line import signed
 from conch_schemas import NoveltyMeasured, RewardAssigned, decode, subject_filter
+from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.reviewing import candidates
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
@@ -42,7 +42,7 @@ def test_what_stands_out_is_shown_first() -> None:
     reasons = {one.cycle: one.reasons[0] for one in found}
     assert reasons[1] == "alarm: dominance"
     assert reasons[2] == "scorers disagree on kind by 1.00"
-    assert reasons[3].startswith("low total -0.900")
+    assert reasons[3].startswith("low total −0.900")
     assert reasons[4] == "incomplete: no score of approval"
 
 

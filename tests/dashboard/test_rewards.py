@@ -13,9 +13,9 @@ from conch.bus.checkpoints import encode_state, state_key
 from conch.experience import ExperiencePoint, ShownLine, ShownScore, SqliteReader
 from conch.requests.human_score import said_score
 from conch.rewards.watch import CONSUMER, MEANINGS, ActiveAlarm, WatchState
-from conch.views.line import signed
 from conch_schemas import WeightsSet, consequence_id
 from conch_services.dashboard.components import HEIGHT, WIDTH, ScorerValues, bites, disagreement, shares, strip
+from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import Life
@@ -40,6 +40,15 @@ def point(cycle: int, **parts: float) -> ExperiencePoint:
     )
 
 
+async def test_a_weight_that_is_another_in_tasks_is_told_with_both(dashboard: Dashboard) -> None:
+    """A cycle of a task has the second one; a part that is paid in tasks alone says so."""
+    rows = (await page(dashboard)).one("table", id="components").all("tr")[1:]
+
+    told = {row["data-component"]: row.all("td")[2].text for row in rows}
+    assert told["format"] == "0.300 0.270 in tasks"
+    assert told["progress"] == "0.1 in tasks"
+
+
 async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> None:
     """Component, scorer, weight, mean, percentiles, coverage, errors, late: as `conch reward list --json` has them."""
     told = (await dashboard.client.get("/api/v1/rewards?limit=400")).json()["rewards"]
@@ -51,7 +60,7 @@ async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> Non
     ]
     for row, one in zip(rows, told, strict=True):
         cells = [cell.text for cell in row.all("td")]
-        assert cells[2] == (f"{one['weight']:.3f}" if one["weight"] else one["role"])
+        assert cells[2].split(" ")[0] == (f"{one['weight']:.3f}" if one["weight"] else one["role"].split(" ")[0])
         assert cells[3:6] == ["–" if one[name] is None else signed(one[name]) for name in ("mean", "p50", "p95")]
         assert cells[8:11] == [
             "–" if one["coverage"] is None else f"{100 * one['coverage']:.0f}%",

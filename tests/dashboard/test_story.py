@@ -33,6 +33,7 @@ from conch_schemas import (
 )
 from conch_services.dashboard.story import page as story_page
 from conch_services.dashboard.story import reading as story_reading
+from conch_services.dashboard.story.markers import StreamLife, take
 from conch_services.dashboard.story.needs_you import MOST_STARVING, NeedsYou, Waiting, grouped
 from conch_services.dashboard.story.reading import LifeFigures
 from conch_services.dashboard.stream.hub import ALONE
@@ -146,13 +147,36 @@ async def test_what_happened_beside_the_acts_is_marked(dashboard: Dashboard) -> 
     assert lanes == ["goals", "stuck in a habit"]
 
 
+def test_policies_that_act_by_turns_are_one_line_after_the_first_two(dashboard: Dashboard) -> None:
+    """The blocks of a trial would cover the curve; a policy that comes after it is told again."""
+    life, first = StreamLife(), dashboard.life.policy()
+    for number, policy in enumerate(["p1", "p2", "p1", "p2", "p1", "p3"]):
+        take(life, first.model_copy(update={"id": f"p-{number}", "policy": policy, "model": policy}))
+
+    assert [words for _, _, words in life.moments] == [
+        "another policy: openai p2",
+        "two policies by turns, 3 changes",
+        "another policy: openai p3",
+    ]
+
+
+async def test_the_curve_is_held_against_blind_choice_and_ends_with_a_whole_group(dashboard: Dashboard) -> None:
+    """Both levels with their words; a mean of two cycles would not be told from a mean of eight."""
+    await dashboard.live([fact for _ in range(CYCLES, 8 * 28 + 1) for fact in dashboard.life.cycle()])
+
+    found = data((await dashboard.client.get("/")).text)
+
+    assert [words for _, words in found["baselines"]] == ["first 100 cycles", "choosing blindly"]
+    assert (found["x"][-1], found["behind"]) == (8 * 27, 8 * 28 + 2)
+
+
 async def test_the_cycle_under_the_cursor_is_told_and_enter_opens_it(tab: Page, dashboard: Dashboard) -> None:
     """Cycle, time, total and act, by mouse and by keys, which say it aloud."""
     await tab.goto("./")
     plot = tab.locator("#curve .plot")
     await plot.hover()
-    await expect(tab.locator("#curve .tip")).to_contain_text(re.compile(r"cycle \d+ · .* · [+-]0\.\d{3}"))
-    await expect(tab.locator("#curve .tip")).to_contain_text(re.compile(r"cycles \d+ to \d+: mean [+-]0\.\d{3}"))
+    await expect(tab.locator("#curve .tip")).to_contain_text(re.compile(r"cycle \d+ · .* · [+−]0\.\d{3}"))
+    await expect(tab.locator("#curve .tip")).to_contain_text(re.compile(r"cycles \d+ to \d+: mean [+−]0\.\d{3}"))
 
     await plot.focus()
     await plot.press("End")
@@ -507,8 +531,8 @@ async def test_the_first_cycles_line_is_of_the_totals_that_are_drawn(dashboard: 
     html = (await dashboard.client.get("/")).text
 
     first = [one.total for one in dashboard.seeded.recorded if one.cycle <= 100 and one.revision == 1]
-    assert data(html)["baseline"][0] == pytest.approx(sum(first[:100]) / 100, abs=0.02)
-    assert data(html)["baseline"][1] == "first 100 cycles, as paid"
+    assert data(html)["baselines"][0][0] == pytest.approx(sum(first[:100]) / 100, abs=0.02)
+    assert data(html)["baselines"][0][1] == "first 100 cycles, as paid"
     assert parsed(html).one("h2", id="changed-title").one("small").text == "first 100 → last 100 cycles, as paid"
     assert (
         "these totals are under those in force, not as they were paid" in parsed(html).one("p", class_="details").text

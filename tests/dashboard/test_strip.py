@@ -103,8 +103,8 @@ async def test_a_part_has_one_colour_in_strips_and_charts(tab: Page) -> None:
     await expect(tab.locator("#parts .legend .swatch").first).to_be_visible()
     charts = dict(await tab.locator("#parts .legend .swatch").evaluate_all(looked))
 
-    colours = {re.split("[+-]", name)[0].strip(): colour for name, colour in charts.items()}
-    shared = {re.split("[+-]", name)[0].strip(): colour for name, colour in strips.items() if "taken" not in name}
+    colours = {re.split("[+−]", name)[0].strip(): colour for name, colour in charts.items()}
+    shared = {re.split("[+−]", name)[0].strip(): colour for name, colour in strips.items() if "taken" not in name}
     assert shared
     assert {name: colours[name] for name in shared} == shared
     assert colour_of("execution") == 2

@@ -16,6 +16,7 @@ from conch.views import learning_progress
 from conch.views.life.key_figures import FEWEST
 from conch_schemas import PolicySet, cycle_event_id, source_of
 from conch_services.dashboard.learning import by_policy, curves
+from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
 
@@ -47,7 +48,7 @@ async def test_a_policy_stands_there_with_what_it_earned(dashboard: Dashboard) -
     assert "You are <i>echo</i>." in row[0]
     assert row[1:3] == ["openai", "qwen2.5-coder:7b"]
     assert row[5].startswith(f"{CYCLES}")
-    assert row[6] == f"{mean:+.3f}"
+    assert row[6] == signed(mean)
 
 
 async def test_what_is_not_there_is_said(dashboard: Dashboard) -> None:

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conch.views.line import fixed, signed
+from conch.views import line
 from conch_services.dashboard.assets import FOLDER
+from conch_services.dashboard.numerals import fixed, signed
 
 TABLE = [
     (0.5625, 3, "+0.563"),
-    (-0.5625, 3, "-0.563"),
+    (-0.5625, 3, "−0.563"),
     (0.0005, 3, "+0.001"),
     (1.0005, 3, "+1.001"),
     (0.0004999, 3, "+0.000"),
@@ -51,8 +52,11 @@ def node(needs: Callable[[str, str], None]) -> None:
 
 
 def test_a_half_is_rounded_away_from_nothing_by_both() -> None:
-    """Each value of the table stands so in the terminal, in what the server draws and in what the scripts draw."""
+    """Each value of the table stands so in the terminal, but for its hyphen, in what the server draws and in what the
+    scripts draw."""
     expected = [said for *_, said in TABLE]
+
+    assert [line.signed(value, digits) for value, digits, _ in TABLE] == [said.replace("−", "-") for said in expected]
 
     assert [signed(value, digits) for value, digits, _ in TABLE] == expected
     assert [said for said, _ in written_by_scripts([(value, digits) for value, digits, _ in TABLE])] == expected

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, RewardSettings
 from conch.errors import ConfigError
-from conch.rewards import absent_weights, parts_of_act, weight_set, weights_version
+from conch.rewards import absent_weights, parts_of_act, weight_set, weights_in_tasks, weights_version
 from conch.rewards.total import total
 from conch.rules import RuleInfo, sums_to_one
 from conch_schemas import Part, Score
@@ -62,6 +62,7 @@ def test_progress_is_a_part_of_the_acts_of_a_task_alone() -> None:
     """It has a tenth there and the others nine tenths of their weights; outside a task they are as ever, without it."""
     within = {part.component: part.weight for part in parts_of_act(BUILTIN, task=True)}
     outside = parts_of_act(BUILTIN, task=False)
+    assert weights_in_tasks(BUILTIN) == {name: weight for name, weight in within.items() if weight}
 
     tenths = {"format": 0.27, "execution": 0.225, "needs": 0.18, "goal": 0.135, "exploration": 0.09, "progress": 0.1}
     assert within == pytest.approx(tenths | BESIDE)

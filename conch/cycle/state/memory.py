@@ -273,6 +273,16 @@ class AgentMemory(_MemoryModel):
         return 0 if self.material is None else self.material.piece + 1
 
     @property
+    def phase(self) -> str:
+        """The step of the cycle that comes next, as far as events tell: ground, decide, act, reflect; rest where no
+        cycle is open."""
+        if self.thought is None:
+            return "rest"
+        if self.decided is None:
+            return "ground" if self.grounded is None else "decide"
+        return "act" if self.taken is None else "reflect"
+
+    @property
     def decisions(self) -> int:
         """Number of decisions made; an act that waits for an approval is one."""
         return self.next_cycle - (self.thought is not None and self.decided is None and self.asked is None)

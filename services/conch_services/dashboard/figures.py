@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Final, NamedTuple, TypedDict
 
 from conch.experience import CostSummary, ExperiencePoint
-from conch.views import EXECUTED, amount_words, fixed, signed
+from conch.views import EXECUTED, amount_words
+from conch_services.dashboard.numerals import fixed, signed
 from conch_services.dashboard.story.strip import adds
 
 MOST_ACTIONS = 8

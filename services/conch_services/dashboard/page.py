@@ -14,10 +14,11 @@ from starlette.responses import HTMLResponse, Response
 
 from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
 from conch.text import safe_text
-from conch.views import action_words, fixed, needed, scored_of, signed, step_words, total_ms
+from conch.views import action_words, needed, scored_of, step_words, total_ms
 from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
+from conch_services.dashboard.numerals import fixed, signed
 from conch_services.dashboard.ranges.wanted import PARAMETER, USUAL_LAST, WantedRange, wanted_range
 from conch_services.dashboard.story.ending import run_end
 from conch_services.dashboard.story.strip import adds, reward_strip

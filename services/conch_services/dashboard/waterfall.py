@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from conch.views import signed, step_words
+from conch.views import step_words
 from conch_schemas import ExperienceRecorded, ScoredPart
+from conch_services.dashboard.numerals import signed
 
 WIDTH = 200.0
 """Width of the drawing: of LOW to HIGH, or as far as the sums go beyond."""

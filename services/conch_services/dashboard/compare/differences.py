@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from conch.experience import ExperiencePoint
-from conch.views import EXECUTED, Interval, difference_interval, fixed, moves_goal, signed
+from conch.views import EXECUTED, Interval, difference_interval, moves_goal
 from conch_services.dashboard.compare.subjects import ComparedSubject
+from conch_services.dashboard.numerals import fixed, signed
 from conch_services.dashboard.story.strip import adds
 
 MOST_POINTS: Final = 40
@@ -173,11 +174,11 @@ def _needs(point: ExperiencePoint) -> float | None:
 
 
 def _signed(value: float) -> str:
-    return signed(value).replace("-", "−")
+    return signed(value)
 
 
 def _signed_tenth(value: float) -> str:
-    return signed(value, 1).replace("-", "−")
+    return signed(value, 1)
 
 
 def _tenth(value: float) -> str:
@@ -193,4 +194,4 @@ def _percent(share: float) -> str:
 
 
 def _points(share: float) -> str:
-    return f"{signed(100 * share, 1).replace('-', '−')} points"
+    return f"{signed(100 * share, 1)} points"

@@ -32,6 +32,7 @@ from conch_schemas import (
     ContractViolationError,
     ExperienceRecorded,
     ForkScored,
+    GoalCheck,
     Mark,
     PolicySet,
     decode,
@@ -215,6 +216,8 @@ def story(found: CycleHistory) -> dict[str, object]:
     return {
         "told": told,
         "recorded": experience,
+        "checks": [check for check in told.goals if not _leaves(check)],
+        "unmoved": [check for check in told.goals if _leaves(check)],
         "acted_at": told.time if experience is None else experience.acted_at,
         "needs": [(need, level, (after or {}).get(need, level)) for need, level in needs.items()],
         "fall": None if experience is None else waterfall(experience),
@@ -235,6 +238,11 @@ def story(found: CycleHistory) -> dict[str, object]:
         "decoding_words": decoding_words,
         "price_words": price_words,
     }
+
+
+def _leaves(check: GoalCheck) -> bool:
+    """Whether the act left the goal as it was."""
+    return check.outcome == "neutral" and (check.detail == "untouched" or check.measure == check.best)
 
 
 async def peek(request: Request) -> Response:

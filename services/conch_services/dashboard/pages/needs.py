@@ -15,6 +15,7 @@ from conch.views import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
 from conch_services.dashboard.figures import AGAIN, Columns, short, thinned
+from conch_services.dashboard.goal_lanes import LANE_WIDTH, goal_lanes
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import CycleWindow, sampled_in, taken_words, window_of
@@ -29,8 +30,8 @@ CHANGES = 25
 """Changes that are listed."""
 CAUSES = 6
 """Causes of a need's change that are named, those that moved it most."""
-MOST_GOALS = 8
-"""Goals that are drawn, the newest."""
+MOST_LANES = 12
+"""Goals that are drawn, the active ones first, then the newest."""
 OPEN_STATES = ("active", "proposed")
 """States of goals that are not over."""
 ENDED_IN_SIGHT = 8
@@ -70,9 +71,11 @@ async def needs(request: Request) -> Response:
     shown: NeedsFigures | None = found.found
     checks = shown.checks if shown is not None else ()
     window = shown.window if shown is not None else None
-    data = _data(shown, drives.found or (), checks, 0 if window else number_of(request, "since"))
+    data = _data(shown, drives.found or (), 0 if window else number_of(request, "since"))
     taken = f"the last {LAST} cycles" if window is None or shown is None else taken_words(window, len(shown.levels))
     listed = _listed(told, checks)
+    span = (checks[0][0], checks[-1][0]) if checks else (0, 0)
+    lanes = goal_lanes(checks, [str(row["id"]) for row in listed], span)[:MOST_LANES]
     template = "needs_now.html" if "hx-request" in request.headers else "needs.html"
     return await page(
         request,
@@ -85,6 +88,9 @@ async def needs(request: Request) -> Response:
             "goals_why": told.why,
             "drives": drives.found[-1][1].model_dump() if drives.found else {},
             "goals": listed,
+            "lanes": lanes,
+            "lane_width": LANE_WIDTH,
+            "span": span,
             "shown_goals": sum(row["state"] in OPEN_STATES for row in listed) + ENDED_IN_SIGHT,
             "data": {"most": LAST, "whole": window is not None, "colours": colours_of(data["lines"]), **data},
             "window": window,
@@ -194,25 +200,21 @@ def _listed(
 def _data(
     shown: NeedsFigures | None,
     drives: Sequence[tuple[int, Drives]],
-    checks: Sequence[tuple[int, Sequence[ShownCheck]]],
     since: int,
 ) -> Columns:
-    """The three charts over one axis of cycles, from cycle `since` on."""
+    """Both charts over one axis of cycles, from cycle `since` on."""
     levels = shown.levels if shown is not None else {}
     window = shown.window if shown is not None else None
     driven = {cycle: one for cycle, one in drives if window is None or window.has(cycle)}
-    measured = {cycle: {one.goal: one.measure for one in said if one.outcome != "error"} for cycle, said in checks}
-    cycles = sorted({*levels, *driven, *(cycle for cycle, said in measured.items() if said)})
+    cycles = sorted({*levels, *driven})
     cycles = cycles if window is not None else cycles[-LAST:]
     names = dict.fromkeys(need for level in levels.values() for need in level)
-    ids = list(dict.fromkeys(goal for cycle in cycles for goal in measured.get(cycle, {})))[-MOST_GOALS:]
     x = [cycle for cycle in cycles if cycle >= since]
     found: Columns = {
         "x": x,
         "lines": {
             "needs": {name: [short(levels.get(cycle, {}).get(name)) for cycle in x] for name in names},
             "drives": {name: [short(getattr(driven.get(cycle), name, None)) for cycle in x] for name in DRIVES},
-            "goals": {goal: [short(measured.get(cycle, {}).get(goal)) for cycle in x] for goal in ids},
         },
     }
     return found if window is None else thinned(found, LAST)

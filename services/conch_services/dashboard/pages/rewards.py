@@ -16,6 +16,7 @@ from conch.consumer.group import standings
 from conch.consumer.operations import watched
 from conch.experience import BackfillReader, ExperiencePoint, ExperienceReader, ScoredSince
 from conch.rewards.watch import ActiveAlarm
+from conch.rewards.weights import weights_in_tasks
 from conch.views import reward_rows, role_words, share_words
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import after, asked, kept
@@ -62,6 +63,8 @@ class RewardFigures:
     """Cycles with a total that was clipped to −1..1."""
     apart: tuple[Disagreement, ...]
     sets: tuple[dict[str, object], ...]
+    in_tasks: Mapping[str, float]
+    """Component -> its weight in an act of a task, by the weight set in force; empty where it has no other there."""
     position: int
     """The store's position on the stream."""
     taken: str = ""
@@ -139,6 +142,7 @@ def _rewards(reader: ExperienceReader, agent: str, wanted: WantedRange, waiting:
         for row in reward_rows(reader.charts, agent, LAST, waiting)
     ]
     totals = [point.total for point in points]
+    sets = reader.charts.weight_sets(agent)
     return RewardFigures(
         rows=tuple(rows),
         count=len(points),
@@ -148,7 +152,8 @@ def _rewards(reader: ExperienceReader, agent: str, wanted: WantedRange, waiting:
         incomplete=sum(not point.complete for point in points),
         cycle_capped=bit["cycle"],
         apart=tuple(_apart(reader.backfill, agent, points)),
-        sets=tuple(_sets(reader.charts.weight_sets(agent))),
+        sets=tuple(_sets(sets)),
+        in_tasks=weights_in_tasks(sets[-1].parts) if sets else {},
         position=position,
         taken=taken,
     )

@@ -32,6 +32,8 @@ class AgentState(NamedTuple):
     why: str = ""
     asks: str = ""
     """What it waits for from its mind, in words; empty: nothing, or not for 2 s yet."""
+    phase: str = ""
+    """Step of its cycle, `rest` between two; empty where it does not tell."""
 
 
 async def state_of(world: DashboardContext, agent: str) -> AgentState:
@@ -42,7 +44,8 @@ async def state_of(world: DashboardContext, agent: str) -> AgentState:
         return AgentState("silent")
     said = json.loads(answer)
     why = safe_text(str(said.get("why", "")), one_line=True)
-    return AgentState(str(said.get("state", "silent")), why, _asks(said.get("asks")))
+    phase = safe_text(str(said.get("phase", "")), one_line=True)
+    return AgentState(str(said.get("state", "silent")), why, _asks(said.get("asks")), phase)
 
 
 def _asks(question: object) -> str:
@@ -54,7 +57,7 @@ def _asks(question: object) -> str:
 
 
 async def state(request: Request) -> Response:
-    """`{"state": …, "why": …, "asks": …}` of an agent, asked of it at most once a second for all open pages."""
+    """`{"state": …, "why": …, "asks": …, "phase": …}` of an agent, asked of it at most once a second for all pages."""
     agent = await agent_of(request)
     states = kept(request, "state", STATE_SECONDS)
     found = await states.get(agent, lambda: state_of(request.app.state.world, agent))

@@ -1,10 +1,11 @@
 // The curve of a whole life: mean, band and ends of each group of cycles, with flags, vertical lines and a tooltip.
-import { along, around, colour, explore, FONT, LABEL_ROWS, stroke, upward, when, written } from "./plotting.js";
+import { along, around, colour, explore, stroke, upward, when } from "./plotting.js";
 import uPlot from "./vendor/uPlot.esm.min.js";
 import { signed } from "./words.js";
 
 const LINES = { weights: "c4", policy: "c2", generation: "c7", start: "c6", pause: "c6", quiet: "c6" };
 
+const LEVELS = [[4, 3], [1, 3]]; // dashes of the first cycles, and of blind choice or the first policy
 const FLAGS = 20; // pixels at the top where the flags stand
 
 /** The chart in `figure`; `open(cycle)` is called for a click; `zoom(first, last)` with the cycles that were drawn over. */
@@ -21,7 +22,7 @@ export function lifeChart(figure, { open, zoom }) {
     zoom: (first, last) => zoom(Math.max(data.begin, first), Math.min(data.behind - 1, last)),
     marks: () => (data?.moments ?? []).map(({ kind, cycle, words }) => ({ x: cycle, label: words, colour: LINES[kind], dashed: true })),
     head: FLAGS,
-    bands: [{ series: [2, 1], fill: () => colour("c1", 0.1) }, { series: [4, 3], fill: () => colour("c1", 0.22) }],
+    bands: [{ series: [2, 1], fill: () => colour("c1", 0.1) }, { series: [4, 3], fill: () => colour("c1", 0.18) }],
   });
   const made = new uPlot({
     width: plot.clientWidth || 300, height: plot.clientHeight || 210, padding: [8, 20, 0, 0],
@@ -33,18 +34,14 @@ export function lifeChart(figure, { open, zoom }) {
     hooks: { draw: [drawn] },
   }, [[], [], [], [], [], []], plot);
 
-  /** The line of the first cycles, and a flag for each goal that was reached. */
+  /** The levels that the curve is held against, and a flag for each goal that was reached. */
   function drawn(u) {
     if (!data) return;
     const { ctx, bbox } = u, scale = devicePixelRatio;
     ctx.save();
-    ctx.font = FONT.replace("11px", `${11 * scale}px`);
-    if (data.baseline) {
-      const [value, words] = data.baseline, y = u.valToPos(value, "y", true);
-      stroke(ctx, [bbox.left, y], [bbox.left + bbox.width, y], colour("edge"));
-      ctx.textAlign = "right";
-      const said = `– – ${words} ${signed(value, 2)}`;
-      written(ctx, said, bbox.left + bbox.width - 4 * scale, apart(u, ctx.measureText(said).width, y), colour("faint"));
+    for (const [at, [value]] of data.baselines.entries()) {
+      const y = u.valToPos(value, "y", true);
+      stroke(ctx, [bbox.left, y], [bbox.left + bbox.width, y], colour("edge"), LEVELS[at]);
     }
     ctx.fillStyle = colour("good");
     let taken = -Infinity;
@@ -60,17 +57,6 @@ export function lifeChart(figure, { open, zoom }) {
       ctx.fillRect(x - scale / 2, y, scale, 18 * scale);
     }
     ctx.restore();
-  }
-
-  /** Where words of this width at the right end stand on nothing that is drawn: at the foot, below the flags and the
-   * labels of lines, else below the line at `y`. */
-  function apart(u, wide, y) {
-    const { bbox } = u, scale = devicePixelRatio, row = 13 * scale;
-    const from = u.posToIdx(Math.max(0, (bbox.width - wide - 12 * scale) / scale));
-    const inner = (some) => some.slice(Math.max(0, from - 1)).filter((one) => one != null).map((one) => u.valToPos(one, "y", true));
-    const least = Math.max(y, ...inner(u.data[1])), greatest = Math.min(y, ...inner(u.data[2]));
-    const foot = bbox.top + bbox.height - 4 * scale, head = bbox.top + FLAGS * scale + row * (data.moments.length ? LABEL_ROWS + 2 : 1);
-    return least < foot - row ? foot : greatest > head + 4 * scale ? head : y + row;
   }
 
   /** The cycle under the cursor: of a group of several the one at its place. */

@@ -1,4 +1,4 @@
-// Needs, drives and goals over the same cycles: their cursors go together.
+// Needs and drives over the same cycles: their cursors go together.
 import { charts } from "./charts.js";
 import { on } from "./live.js";
 import { zoom } from "./ranges.js";
@@ -7,7 +7,7 @@ import { given } from "./words.js";
 
 const open = (cycle) => { location.href = `${document.body.dataset.prefix}/cycles/${cycle}${document.body.dataset.query}`; };
 const each = { range: [-0.02, 1.02], sync: "needs", pick: open, zoom, title: "0 to 1" };
-const draw = charts({ needs: each, drives: each, goals: { ...each, looks: [{ width: 2 }] } });
+const draw = charts({ needs: each, drives: each });
 const grow = series(given("data").most);
 
 const colours = {}; // of the lines, by their names

@@ -3,7 +3,7 @@
 import { away } from "./live.js";
 import { clock, day, make, signed } from "./words.js";
 
-export const FONT = "11px Inter, system-ui, sans-serif";
+const FONT = "11px Inter, system-ui, sans-serif";
 const STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1e3, 2e3, 2500, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
 const probe = document.body.appendChild(document.createElement("span"));
 probe.hidden = true;
@@ -34,7 +34,7 @@ export function along(title, values = null) {
 }
 
 /** The axis of y with its title. */
-export function upward(title, values = (_, at) => at.map((y) => `${+y.toFixed(4)}`)) {
+export function upward(title, values = (_, at) => at.map((y) => `${+y.toFixed(4)}`.replace("-", "\u2212"))) {
   return { ...axis(), ...titled(title, 42, 42), space: 36, values };
 }
 
@@ -48,9 +48,10 @@ export function around(_, low, high) {
 }
 
 const ASK_MS = 150; // the cursor rests for so long before the act below it is asked for
+const DASH = [4, 3];
 const LEAST_DRAG = 8; // pixels
 const MOST_ASKED = 200;
-export const LABEL_ROWS = 3; // labels of markers one below the other; the last one counts those that have no room
+const LABEL_ROWS = 3; // labels of markers one below the other; the last one counts those that have no room
 const acts = new Map(); // cycle -> {cycle, time, act, total} of the nearest act, or {}
 
 async function ask(cycle) {
@@ -176,10 +177,10 @@ export function when(iso) {
 }
 
 /** A dashed or whole line from one place of a canvas to another. */
-export function stroke(ctx, [x, y], [toX, toY], paint, dashed = true) {
+export function stroke(ctx, [x, y], [toX, toY], paint, dash = DASH) {
   ctx.strokeStyle = paint;
   ctx.lineWidth = devicePixelRatio;
-  ctx.setLineDash(dashed ? [4 * devicePixelRatio, 3 * devicePixelRatio] : []);
+  ctx.setLineDash(dash.map((length) => length * devicePixelRatio));
   ctx.beginPath();
   ctx.moveTo(x, y);
   ctx.lineTo(toX, toY);
@@ -188,7 +189,7 @@ export function stroke(ctx, [x, y], [toX, toY], paint, dashed = true) {
 }
 
 /** Words of a canvas on a plate of the card's ground, so that no line or band behind them runs through them. */
-export function written(ctx, words, x, y, paint) {
+function written(ctx, words, x, y, paint) {
   const wide = ctx.measureText(words).width, scale = devicePixelRatio;
   ctx.fillStyle = colour("card");
   ctx.fillRect((ctx.textAlign === "right" ? x - wide : x) - 2 * scale, y - 10 * scale, wide + 4 * scale, 13 * scale);
@@ -205,14 +206,21 @@ function drawMarks(u, marks, head) {
   ctx.textBaseline = "alphabetic";
   const taken = []; // right end of the labels in each row
   const placed = marks.map((mark) => ({ ...mark, at: u.valToPos(mark.x, "x", true) })).filter(({ at }) => at >= bbox.left && at <= bbox.left + bbox.width);
-  for (const { at, colour: name, dashed } of placed) stroke(ctx, [at, bbox.top], [at, bbox.top + bbox.height], colour(name), dashed);
+  for (const { at, colour: name, dashed } of placed) stroke(ctx, [at, bbox.top], [at, bbox.top + bbox.height], colour(name), dashed ? DASH : []);
   const labels = [];
+  // Beside its line, on the right of it where there is room: a label stands at no other line.
   const room = (text, at) => {
     const wide = ctx.measureText(text).width + 10 * scale;
-    return { left: Math.min(at + 4 * scale, bbox.left + bbox.width - wide), wide };
+    return { left: at + wide > bbox.left + bbox.width ? at - wide + 6 * scale : at + 4 * scale, wide };
   };
-  for (const { at, label, colour: name } of placed) {
-    const { left, wide } = room(label, at);
+  const fitting = (text, at) => {
+    const most = Math.max(at - bbox.left, bbox.left + bbox.width - at) - 10 * scale;
+    let said = text;
+    while (said.length > 2 && ctx.measureText(said).width > most) said = `${said.slice(0, -2)}…`;
+    return said;
+  };
+  for (const { at, label: whole, colour: name } of placed) {
+    const label = fitting(whole, at), { left, wide } = room(label, at);
     let place = taken.findIndex((end) => end < left);
     if (place < 0) place = taken.length;
     if (place >= LABEL_ROWS) {
@@ -223,7 +231,7 @@ function drawMarks(u, marks, head) {
     labels.push({ at, label, name, place, more: 0 });
   }
   for (const { at, label, name, place, more } of labels) {
-    const text = more ? `${label}, ${more} more` : label;
+    const text = fitting(more ? `${more + 1} changes: ${label}` : label, at);
     written(ctx, text, room(text, at).left, bbox.top + head * scale + row * (place + 1), colour(name));
   }
   ctx.restore();

@@ -16,7 +16,7 @@ function draw() {
   if (there !== figure) {
     drawn?.remove();
     figure = there;
-    drawn = figure && chart(figure, { series: SERIES, title: "reward", pick: open, zoom });
+    drawn = figure && chart(figure, { series: SERIES, title: "reward", newest: false, pick: open, zoom });
   }
   if (!drawn) return;
   const { x, lines } = given("whatif-data");

@@ -1,9 +1,11 @@
-// Numbers and times as the server writes them, and elements that hold text and never markup.
+// Numbers and times as the server writes them (numerals.py), and elements that hold text and never markup.
+
+const MINUS = "\u2212"; // as wide as a plus
 
 /** With its sign and so many digits: +0.450; what rounds to nothing is +0.000 from either side. */
 export function signed(value, digits = 3) {
   const text = fixed(value, digits);
-  return text.startsWith("-") ? text : `+${text}`;
+  return text.startsWith(MINUS) ? text : `+${text}`;
 }
 
 /** With so many digits, a half away from nothing, by the shortest decimal text of the value: 0.5625 is 0.563. */
@@ -14,7 +16,7 @@ export function fixed(value, digits) {
   const all = BigInt(whole + part), unit = 10n ** BigInt(Math.abs(shift));
   const rounded = shift >= 0 ? all * unit : (2n * all + unit) / (2n * unit);
   const text = String(rounded).padStart(digits + 1, "0");
-  const sign = value < 0 && rounded ? "-" : "";
+  const sign = value < 0 && rounded ? MINUS : "";
   return digits ? `${sign}${text.slice(0, -digits)}.${text.slice(-digits)}` : sign + text;
 }
 

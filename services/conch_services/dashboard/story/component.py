@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
+from conch.rewards.weights import weights_in_tasks
 from conch.text import safe_text
 from conch.views import ComponentOrigin, RewardRow, action_words, component_origin, reward_rows, step_words
 from conch_schemas import WeightsSet
@@ -58,6 +59,8 @@ class ComponentFigures:
     least: Sequence[PaidCycle]
     """Those from which it took most."""
     sets: Sequence[WeightsSet]
+    in_tasks: float | None
+    """Its weight in an act of a task, by the weight set in force; None where it has no other there."""
     cycles: int
 
 
@@ -104,13 +107,15 @@ def look(reader: ExperienceReader, agent: str, name: str, wanted: WantedRange = 
     def told(cycles: Sequence[int]) -> list[PaidCycle]:
         return [one for cycle in cycles if (one := _told(reader, agent, cycle, name, by_cycle[cycle])) is not None]
 
+    sets = reader.charts.weight_sets(agent)
     return ComponentFigures(
         rows=rows,
         errors=told(failed[: -SHOWN - 1 : -1]),
         failed=len(failed),
         most=told(most),
         least=told(least),
-        sets=[one for one in reader.charts.weight_sets(agent) if any(part.component == name for part in one.parts)],
+        sets=[one for one in sets if any(part.component == name for part in one.parts)],
+        in_tasks=weights_in_tasks(sets[-1].parts).get(name) if sets else None,
         cycles=len(points),
     )
 

@@ -31,6 +31,8 @@ READ: Final = (AgentPaused, AgentResumed, AlarmRaised, PolicySet)
 MOST_KEPT: Final = 400
 """Moments and spans of an agent that are kept, the newest."""
 MOST_AGENTS: Final = 32
+TURNS: Final = 2
+"""Changes back to the policy before from which on one line stands for all of them."""
 QUIET: Final = timedelta(minutes=5)
 """Shortest time without an act that is marked (ours)."""
 QUIET_TIMES: Final = 5.0
@@ -64,6 +66,10 @@ class StreamLife:
     read: int = 0
     """Everything up to this stream sequence is in it."""
     policy: str | None = None
+    earlier: str | None = None
+    """The policy before it."""
+    turns: int = 0
+    """How often in a row a policy has given way to the one before it, as in the blocks of a trial."""
     paused: datetime | None = None
     moments: list[tuple[datetime, str, str]] = field(default_factory=list)
     """(time, kind, words)."""
@@ -102,10 +108,16 @@ def take(life: StreamLife, event: Event) -> None:
         case PolicySet(policy=policy, time=time) if policy is not None and policy == life.policy:
             life.moments.append((time, "start", "started again"))
         case PolicySet(policy=policy, time=time):
-            if life.policy is not None:
+            life.turns = life.turns + 1 if policy is not None and policy == life.earlier else 0
+            kinds = [kind for _, kind, _ in life.moments]
+            if life.turns >= TURNS and "policy" in kinds:
+                newest = len(kinds) - 1 - kinds[::-1].index("policy")
+                words = f"two policies by turns, {life.turns} changes"
+                life.moments[newest] = (life.moments[newest][0], "policy", words)
+            elif life.policy is not None:
                 words = " ".join(filter(None, (event.mind, event.model)))
                 life.moments.append((time, "policy", f"another policy: {safe_text(words, one_line=True)[:60]}"))
-            life.policy = policy
+            life.earlier, life.policy = life.policy, policy
         case AgentPaused(time=time):
             life.paused = life.paused or time
             life.moments.append((time, "pause", "paused"))

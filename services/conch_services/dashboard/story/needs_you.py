@@ -16,9 +16,10 @@ from conch.requests import WaitingDecisions, acknowledged, waiting_decisions
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
 from conch.training import lineage_of
-from conch.views import AlarmRow, alarm_rows, approvals_shown, check_words, fixed, why_ended
+from conch.views import AlarmRow, alarm_rows, approvals_shown, check_words, why_ended
 from conch_schemas import AlarmKind
 from conch_services.dashboard.asking import QueryResult, asked
+from conch_services.dashboard.numerals import fixed
 from conch_services.dashboard.page import agents_of
 from conch_services.dashboard.world import DashboardContext
 

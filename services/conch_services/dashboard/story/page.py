@@ -272,6 +272,8 @@ def _data(
 ) -> dict[str, object]:
     """What the chart is drawn from, by columns."""
     some = life.buckets
+    if len(some) > 1 and some[-1].cycles < life.width / 2:  # a mean of a few cycles says nothing beside means of more
+        some = some[:-1]
     return {
         "begin": begin,
         "behind": behind,
@@ -284,12 +286,21 @@ def _data(
         "lower": [None if one.lower is None else round(one.lower, 3) for one in some],
         "upper": [None if one.upper is None else round(one.upper, 3) for one in some],
         "time": [None if one is None else round(one.timestamp()) for one in life.begun],
-        "baseline": None
-        if start is None
-        else [round(start, 3), f"first {life.ends} cycles{', as paid' if life.evidence.weighed_anew else ''}"],
+        "baselines": _baselines(life, start),
         "moments": [one._asdict() for one in lines if begin <= one.cycle <= behind],
         "flags": [[one.cycle, safe_text(one.why, one_line=True)[:FLAG_WIDTH]] for one in _flags(life)],
     }
+
+
+def _baselines(life: LifeFigures, start: float | None) -> list[tuple[float, str]]:
+    """(mean total, what it is of) of each level that the curve is held against; of the baseline only where the curve's
+    totals are weighed as those that it was found from."""
+    evidence = life.evidence
+    how = ", as paid" if evidence.weighed_anew else ""
+    found = [] if start is None else [(start, f"first {life.ends} cycles{how}")]
+    if evidence.baseline is not None and not evidence.weighed_anew:
+        found.append((evidence.baseline.value, evidence.baseline.name.partition(" among ")[0]))
+    return [(round(value, 3), words) for value, words in found]
 
 
 def _flags(life: LifeFigures) -> list[GoalMove]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from conch.rewards.watch import ComposedReward, amounts
-from conch.views import signed, step_words
+from conch.views import step_words
+from conch_services.dashboard.numerals import signed
 
 WIDTH: Final = 100.0
 """Width of a strip, which stands for a sum of 1, or for the larger of the two sums where that is more."""

@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from conch.data import Manifest
-from conch.views import LineageShown, Memories, signed
+from conch.views import LineageShown, Memories
 from conch_services.dashboard.learning import PolicyReward
+from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.reviewing import ReviewCandidate
 from conch_services.dashboard.stream.sessions import SessionTurn
 

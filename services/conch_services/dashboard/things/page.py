@@ -20,10 +20,11 @@ from conch.consumer.runtime import open_dead_letters
 from conch.data import find_row
 from conch.experience import CycleFilter, ExperienceReader
 from conch.memory import LongTermMemory
-from conch.views import dead_letter_row, fixed, memories_shown, role_words, share_words, signed
+from conch.views import dead_letter_row, memories_shown, role_words, share_words
 from conch_schemas import ExperienceRecorded, WeightsSet
 from conch_services.dashboard.api.memories import memory_read
 from conch_services.dashboard.asking import asked
+from conch_services.dashboard.numerals import fixed, signed
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import policy_set, shown
 from conch_services.dashboard.story.component import look as look_at_component

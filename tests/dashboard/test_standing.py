@@ -155,7 +155,12 @@ async def test_an_agent_that_says_nonsense_of_its_question_waits_for_none(dashbo
         return json.dumps({"ok": True, "state": "running", "why": "", "asks": asks}).encode()
 
     async with dashboard.bus.serve(control_subject("echo", "*"), answer):
-        assert (await dashboard.client.get("/state")).json() == {"state": "running", "why": "", "asks": ""}
+        assert (await dashboard.client.get("/state")).json() == {
+            "state": "running",
+            "why": "",
+            "asks": "",
+            "phase": "",
+        }
 
 
 async def test_an_ended_run_is_said_with_what_starts_it_again(seeded: Seeded, browser: Browser, until: Until) -> None:

@@ -112,7 +112,7 @@ async def test_what_moved_a_need_is_summed_by_cause(dashboard: Dashboard) -> Non
     causes = next(text for need, text in rows if need == "reliability")
     assert mistakes < 0
     assert f"mistake {signed(mistakes, 2)}" in causes
-    assert any("time -" in text for need, text in rows if need == "curiosity")
+    assert any("time −" in text for need, text in rows if need == "curiosity")
 
 
 async def test_without_the_bus_needs_stand_and_drives_are_said_to_be_the_streams(

@@ -40,7 +40,7 @@ def test_what_stands_out_is_shown_first() -> None:
 
     assert [one.cycle for one in found] == [1, 3, 2, 4]
     reasons = {one.cycle: one.reasons[0] for one in found}
-    assert reasons[1] == "alarm: dominance"
+    assert reasons[1] == "alarm: one rule decides all"
     assert reasons[2] == "scorers disagree on kind by 1.00"
     assert reasons[3].startswith("low total −0.900")
     assert reasons[4] == "incomplete: no score of approval"

@@ -15,7 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
 from conch.consumer.spec import ConsumerSpec
 from conch.rewards.watch import MEANINGS
-from conch.views import life_evidence, signed
+from conch.views import Change, VerdictKind, life_evidence
 from conch_schemas import (
     ActionTaken,
     AgentPaused,
@@ -31,6 +31,7 @@ from conch_schemas import (
     source_of,
     subject_filter,
 )
+from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.story import page as story_page
 from conch_services.dashboard.story import reading as story_reading
 from conch_services.dashboard.story.markers import StreamLife, take
@@ -160,6 +161,19 @@ def test_policies_that_act_by_turns_are_one_line_after_the_first_two(dashboard: 
     ]
 
 
+@pytest.mark.parametrize(("verdict", "kind"), [("unchanged", ""), ("habit", ""), ("risen", "good")])
+def test_the_row_of_the_reward_does_not_contradict_the_verdict(verdict: VerdictKind, kind: str) -> None:
+    """Two windows of one life may differ: the whole life decides whether a change is more than chance."""
+    rows = (
+        Change("Reward", "+0.19", "+0.32", "+0.13", "good"),
+        Change("Valid replies", "90 %", "80 %", "−10 points", "bad"),
+    )
+
+    shown = story_page._changes(LifeFigures(changes=rows), verdict)
+
+    assert [one.kind for one in shown] == [kind, "bad"]
+
+
 async def test_the_curve_is_held_against_blind_choice_and_ends_with_a_whole_group(dashboard: Dashboard) -> None:
     """Both levels with their words; a mean of two cycles would not be told from a mean of eight."""
     await dashboard.live([fact for _ in range(CYCLES, 8 * 28 + 1) for fact in dashboard.life.cycle()])
@@ -224,7 +238,7 @@ async def test_what_happens_now_comes_live(tab: Page, dashboard: Dashboard) -> N
 
     await expect(tab.locator("#last-total")).to_have_text(signed(recorded.total))
     await expect(tab.locator("#phases .on")).to_have_text("rest")
-    amounts = [float(one) for one in await tab.locator("#last-reward .adds-list b").all_inner_texts()]
+    amounts = [float(one.replace("−", "-")) for one in await tab.locator("#last-reward .adds-list b").all_inner_texts()]
     assert abs(sum(amounts) - recorded.total) < 0.0006 * len(amounts)
     live = await tab.locator("#last-reward").inner_html()
     await tab.reload()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conch.views.life.key_figures import EXECUTED
 from conch.views.life.trend import FEWEST_BATCHES, difference_interval
@@ -12,6 +12,10 @@ from conch.views.line import fixed, signed
 
 if TYPE_CHECKING:
     from conch.experience import ExperiencePoint
+
+
+REWARD: Final = "Reward"
+"""Title of the row of the reward."""
 
 
 class Change(NamedTuple):
@@ -33,7 +37,7 @@ def changes_between(first: Sequence[ExperiencePoint], last: Sequence[ExperienceP
     )
     kinds = [float(len({one.skill for one in some})) for some in ends]
     return [
-        _shown("Reward", _mean([[one.total for one in some] for some in ends]), _signed),
+        _shown(REWARD, _mean([[one.total for one in some] for some in ends]), _signed),
         _shown("Tool calls that succeed", _mean(succeeded), _percent),
         _shown("Valid replies", _mean(valid), _percent),
         _shown("Mean of the needs", _mean(needs), _level),

@@ -11,7 +11,7 @@ from typing import Final
 from conch.experience import ExperiencePoint
 from conch.needs import HUMAN_SCORER
 from conch.requests import APPROVAL
-from conch.rewards.watch import ActiveAlarm
+from conch.rewards.watch import ActiveAlarm, alarm_name
 from conch_services.dashboard.numerals import signed
 
 EXTREME: Final = 2.0
@@ -75,7 +75,7 @@ def _most(found: Iterable[Found]) -> list[Found]:
 
 
 def _alarmed(alarms: Iterable[ActiveAlarm]) -> list[Found]:
-    return [(one.cycle, 4.0, f"alarm: {one.alarm.replace('_', ' ')}") for one in alarms if one.cycle is not None]
+    return [(one.cycle, 4.0, f"alarm: {alarm_name(one.alarm)}") for one in alarms if one.cycle is not None]
 
 
 def _apart(points: Sequence[ExperiencePoint], limits: Mapping[str, Sequence[float]]) -> Iterable[Found]:

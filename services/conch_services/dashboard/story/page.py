@@ -13,7 +13,8 @@ from starlette.routing import Route
 from conch.experience import ExperienceReader, GoalMove
 from conch.rewards.watch import MEANINGS, alarm_name
 from conch.text import safe_text
-from conch.views import action_words, life_verdict
+from conch.views import Change, VerdictKind, action_words, life_verdict
+from conch.views.life.changes import REWARD
 from conch_services.dashboard.asking import QueryResult, asked, kept
 from conch_services.dashboard.page import agent_of, drawn, page, surroundings
 from conch_services.dashboard.pages.approval import approvals_of
@@ -126,6 +127,7 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
         "broken": found.broken,
         "stream_why": told.why,
         "life": shown,
+        "changes": _changes(shown, verdict.kind),
         "lanes": {name: _lane(some, begin, behind) for name, some in lanes.items()},
         "lane_means": ABOUT_LANES,
         "steps": _steps(shown, begin, behind),
@@ -272,7 +274,7 @@ def _data(
 ) -> dict[str, object]:
     """What the chart is drawn from, by columns."""
     some = life.buckets
-    if len(some) > 1 and some[-1].cycles < life.width / 2:  # a mean of a few cycles says nothing beside means of more
+    if len(some) > 1 and behind - some[-1].first < life.width / 2:  # a mean of few cycles beside means of more
         some = some[:-1]
     return {
         "begin": begin,
@@ -290,6 +292,12 @@ def _data(
         "moments": [one._asdict() for one in lines if begin <= one.cycle <= behind],
         "flags": [[one.cycle, safe_text(one.why, one_line=True)[:FLAG_WIDTH]] for one in _flags(life)],
     }
+
+
+def _changes(life: LifeFigures, verdict: VerdictKind) -> list[Change]:
+    """What changed; a change of the reward is chance where the verdict, which looks at the whole life, says no more."""
+    moves = verdict in ("learning", "risen", "levelled", "falling")
+    return [one if moves or one.title != REWARD else one._replace(kind="") for one in life.changes]
 
 
 def _baselines(life: LifeFigures, start: float | None) -> list[tuple[float, str]]:

@@ -194,8 +194,8 @@ class Home:
         """The agent's own UUID: generated when the agent is made, the same for ever."""
         file = self.agent_dir(agent) / "agentuid"
         try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_whole(file, f"{uuid.uuid4()}\n")
             return str(uuid.UUID(file.read_text().strip()))
         except OSError as error:

@@ -27,6 +27,7 @@ from .models import SampleRow as SampleRow
 from .models import ScoredSince as ScoredSince
 from .models import ScorerVersion as ScorerVersion
 from .models import SkillBucket as SkillBucket
+from .models import SkillTotal as SkillTotal
 from .models import StateGoal as StateGoal
 from .models import StreamLoss as StreamLoss
 from .models import Transition as Transition

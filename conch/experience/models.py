@@ -128,6 +128,14 @@ class SkillBucket(NamedTuple):
     """Sum of the totals."""
 
 
+class SkillTotal(NamedTuple):
+    """An experience as of its latest revision, with its skill and its total alone."""
+
+    cycle: int
+    skill: str
+    total: float
+
+
 class DecidedAct(NamedTuple):
     """An act with what decided it, and in which state."""
 

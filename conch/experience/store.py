@@ -44,6 +44,7 @@ from conch.experience.models import (
     ScoredSince,
     ScorerVersion,
     SkillBucket,
+    SkillTotal,
     StreamLoss,
     Transition,
     UnscoredActs,
@@ -193,6 +194,15 @@ class ChartReader(Protocol):
         """(cycle, total) of every experience of an agent from cycle `since` on, oldest first, in pages of at most
         50,000 cycles: a million in about a second, each page of one moment. `before`: a cycle's number, up to which it
         goes, that one left out."""
+        ...
+
+    def totals_within(self, agent: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, float]]:
+        """(cycle, total) of every experience of an agent within these spans, all of one moment. A span is its first
+        cycle and the one behind its last; they are in the order of cycles, as the answer is, and none overlaps."""
+        ...
+
+    def skills(self, agent: str, limit: int, before: int | None = None) -> list[SkillTotal]:
+        """The last `limit` experiences as `points` has them, oldest first, with skill and total alone; 1 µs each."""
         ...
 
     def is_changed(self, agent: str, before: int, since: int) -> bool:

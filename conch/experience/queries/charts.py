@@ -19,6 +19,7 @@ from conch.experience.models import (
     GoalMove,
     LifeBlock,
     SkillBucket,
+    SkillTotal,
 )
 from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import (
@@ -47,8 +48,14 @@ _POINTS: Final = """
     FROM experiences e WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _PAGE: Final = 50_000
 """Cycles of a page of totals."""
-# Both read the index by cycle alone, not the rows.
+# These read the index by cycle alone, not the rows.
 _TOTALS: Final = "SELECT cycle, total FROM experiences WHERE agent = ? AND cycle >= ? AND cycle < ? ORDER BY cycle, seq"
+_WITHIN: Final = """
+    WITH spans (first, behind) AS (VALUES {})
+    SELECT e.cycle, e.total FROM spans s CROSS JOIN experiences e
+    WHERE e.agent = ? AND e.cycle >= s.first AND e.cycle < s.behind ORDER BY e.cycle, e.seq"""
+_SKILLS: Final = """
+    SELECT cycle, skill, total FROM experiences WHERE agent = ? AND cycle < ? ORDER BY cycle DESC, seq DESC LIMIT ?"""
 _NEXT: Final = "SELECT cycle FROM experiences WHERE agent = ? AND cycle >= ? ORDER BY cycle LIMIT 1"
 # The index is named, as the planner prefers the order of another one to the few rows of this. SQLite enters it at the
 # bound that is named first: at 0 it would read every row.
@@ -56,7 +63,13 @@ _CHANGED: Final = """
     SELECT 1 FROM experiences INDEXED BY experiences_by_change
     WHERE changed > ? AND changed > 0 AND agent = ? AND cycle < ? LIMIT 1"""
 _REMOVED: Final = "SELECT block, acts, total, low, high FROM removed_totals WHERE agent = ? ORDER BY block"
-_ACTED_AT: Final = "SELECT acted FROM experiences WHERE agent = ? AND cycle >= ? ORDER BY cycle, seq LIMIT 1"
+_ACTED_AT: Final = """
+    WITH wanted (place, cycle) AS (VALUES {})
+    SELECT (SELECT acted FROM experiences e WHERE e.agent = ? AND e.cycle >= w.cycle ORDER BY e.cycle, e.seq LIMIT 1)
+    FROM wanted w ORDER BY w.place"""
+_PAIR: Final = "(CAST(? AS BIGINT), CAST(? AS BIGINT))"  # PostgreSQL takes values of a list of rows for text
+_PAIRS: Final = 512
+"""Pairs of values to a statement. One statement for all, as each of many would wait for the interpreter's lock."""
 # SQLite keeps the order of a CROSS JOIN: first the few scores of their own index.
 _MOVES: Final = """
     SELECT e.cycle, max(CASE WHEN s.value >= s.high THEN 1 ELSE 0 END), max(s.explanation)
@@ -117,6 +130,18 @@ class SqlCharts:
             since = min(first + _PAGE, behind)
             yield self._file.rows(_TOTALS, agent, first, in_64_bits(since))
 
+    def totals_within(self, agent: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, float]]:
+        with self._file.snapshot():
+            return [
+                row
+                for some in _batched(spans)
+                for row in self._file.rows(_paired(_WITHIN, some), *_values(some), agent)
+            ]
+
+    def skills(self, agent: str, limit: int, before: int | None = None) -> list[SkillTotal]:
+        rows = self._file.rows(_SKILLS, agent, LARGEST if before is None else in_64_bits(before), limit)
+        return [SkillTotal(*row) for row in reversed(rows)]
+
     def is_changed(self, agent: str, before: int, since: int) -> bool:
         if self._file.changes() == 0:  # a file of an older schema, which has no such index
             return False
@@ -127,8 +152,12 @@ class SqlCharts:
 
     def acted_at(self, agent: str, cycles: Sequence[int]) -> list[datetime | None]:
         with self._file.snapshot():
-            rows = [self._file.row(_ACTED_AT, agent, in_64_bits(cycle)) for cycle in cycles]
-        return [None if row is None else datetime.fromtimestamp(row[0], UTC) for row in rows]
+            rows = [
+                row
+                for some in _batched(list(enumerate(cycles)))
+                for row in self._file.rows(_paired(_ACTED_AT, some), *_values(some), agent)
+            ]
+        return [None if acted is None else datetime.fromtimestamp(acted, UTC) for (acted,) in rows]
 
     def goal_moves(self, agent: str, limit: int) -> tuple[int, list[GoalMove]]:
         with self._file.snapshot():
@@ -228,6 +257,19 @@ class SqlCharts:
             if agent is None
             else self._file.rows(f"{what} {_OF_ONE}", agent, last)
         )
+
+
+def _batched(items: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+    return (items[at : at + _PAIRS] for at in range(0, len(items), _PAIRS))
+
+
+def _paired(sql: str, pairs: Sequence[tuple[int, int]]) -> str:
+    """The statement for so many pairs of values."""
+    return sql.format(", ".join([_PAIR] * len(pairs)))
+
+
+def _values(pairs: Sequence[tuple[int, int]]) -> list[int]:
+    return [in_64_bits(value) for pair in pairs for value in pair]
 
 
 def _point(row: Sequence[Any]) -> ExperiencePoint:

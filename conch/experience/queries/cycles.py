@@ -74,7 +74,13 @@ _CYCLE: Final = "SELECT cycle FROM acts WHERE act = (SELECT act FROM actions WHE
 _PROMPT: Final = """
     SELECT unpacked(body) FROM contexts
     WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
-_NEXT_AGENT: Final = "SELECT agent FROM acts WHERE agent > ? ORDER BY agent LIMIT 1"
+# One step through the index a name: DISTINCT would read all of it.
+_AGENTS: Final = """
+    WITH RECURSIVE names (agent) AS (
+        SELECT min(agent) FROM acts UNION ALL
+        SELECT (SELECT agent FROM acts WHERE agent > names.agent ORDER BY agent LIMIT 1) FROM names
+        WHERE names.agent IS NOT NULL)
+    SELECT agent FROM names WHERE agent IS NOT NULL ORDER BY agent"""
 _NEAREST: Final = """
     SELECT (SELECT max(cycle) FROM experiences WHERE agent = ? AND cycle < ?),
            (SELECT min(cycle) FROM experiences WHERE agent = ? AND cycle > ?)"""
@@ -298,11 +304,7 @@ class SqlCycles:
 
 def agents_that_acted(file: OpenStore) -> tuple[str, ...]:
     """Names of the agents that have acted, sorted."""
-    names: list[str] = []
-    # One step through the index a name: DISTINCT would read all of it.
-    while row := file.row(_NEXT_AGENT, names[-1] if names else ""):
-        names.append(row[0])
-    return tuple(names)
+    return tuple(name for (name,) in file.rows(_AGENTS))
 
 
 def fill_context(file: OpenStore, case: JoinCase) -> JoinCase:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from conch.experience import ExperiencePoint
+from conch.experience import ExperiencePoint, SkillTotal
 from conch.rewards import parts_of_act, total
 from conch_schemas import Part, WeightsSet
+
+A = TypeVar("A", bound=ExperiencePoint | SkillTotal)
 
 
 class _Scored(NamedTuple):
@@ -16,27 +18,37 @@ class _Scored(NamedTuple):
     explanation: str = ""
 
 
-class OneWeighing(NamedTuple):
+class OneWeighing(NamedTuple, Generic[A]):
     """What makes totals of acts under several weight sets comparable."""
 
-    total: Callable[[ExperiencePoint], float]
+    total: Callable[[A], float]
     """The total of an act under it."""
-    is_other: bool
+    is_other: bool = False
     """Whether it may differ from the recorded one."""
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
     """Components in force now that count nothing in it, as some of the acts have no score of them."""
     pays: bool = True
     """Whether any component with a weight counts."""
 
 
-def one_weighing(sets: Sequence[WeightsSet], points: Iterable[ExperiencePoint]) -> OneWeighing:
+def is_weighed_once(sets: Sequence[WeightsSet]) -> bool:
+    """Whether acts under these sets can be compared by their recorded totals."""
+    return len({one.version for one in sets}) < 2
+
+
+def as_recorded(_: Iterable[SkillTotal]) -> OneWeighing[SkillTotal]:
+    """The recorded totals, of acts under one weight set."""
+    return OneWeighing(_recorded)
+
+
+def one_weighing(sets: Sequence[WeightsSet], points: Iterable[ExperiencePoint]) -> OneWeighing[ExperiencePoint]:
     """The weights in force, the last of these sets, for these acts, whatever they were recorded under.
 
     A component that some of the acts were not scored for counts nothing in any: with a part of the acts alone it would
     be taken for a change of the agent. A score that is still to come leaves nothing out.
     """
-    if len({one.version for one in sets}) < 2:
-        return OneWeighing(_recorded, is_other=False, left_out=())
+    if is_weighed_once(sets):
+        return OneWeighing(_recorded)
     paying = {one.component for one in sets[-1].parts if one.weight > 0.0 or one.role not in ("paid", "held_out")}
     lacking: set[str] = set()
     for point in points:
@@ -63,5 +75,5 @@ def weigher(parts: Sequence[Part]) -> Callable[[ExperiencePoint], float]:
     return weigh
 
 
-def _recorded(point: ExperiencePoint) -> float:
+def _recorded(point: ExperiencePoint | SkillTotal) -> float:
     return point.total

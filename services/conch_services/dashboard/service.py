@@ -126,9 +126,11 @@ class DashboardService:
 
 
 def _warm() -> None:
-    """What the first request would wait for: templates, and what tells whether an act waits for an approval."""
+    """What the first request would wait for: templates, what reads a store, and what tells of acts that wait for an
+    approval."""
     compile_templates()
-    importlib.import_module("conch.cycle.approvals.answer")
+    for module in ("conch.cycle.approvals.answer", "conch.cycle.state.recover", "conch.experience.sql_store"):
+        importlib.import_module(module)
 
 
 class _Server(uvicorn.Server):

@@ -39,13 +39,44 @@ def test_totals_are_those_of_the_experiences(store: ExperienceStore, facts: Fact
     assert upto[-1][0] < told[-1][0]
 
 
+def test_totals_within_spans_are_those_of_their_cycles(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
+    """Of one agent, the oldest first; a span is up to the cycle behind its last, and one without a cycle has none. Also
+    of more spans than a statement takes."""
+    shared_events(store, facts.weights(), facts.weights(agent="delta"), *facts.judged(9, agent="delta"))
+    for number in (1, 2, 3, 7):
+        shared_events(store, *facts.judged(number))
+    totals = {one.cycle: one.total for one in store.cycles.last("echo", 9)}
+
+    assert store.charts.totals_within("echo", [(0, 2), (3, 4), (5, 7)]) == [(1, totals[1]), (3, totals[3])]
+    assert store.charts.totals_within("echo", [(number, number + 1) for number in range(1100)]) == [*totals.items()]
+    assert store.charts.totals_within("echo", []) == store.charts.totals_within("nobody", [(0, 9)]) == []
+
+
+def test_skills_are_the_skills_and_totals_of_the_points(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
+    """The last ones of one agent, the oldest first; with a bound those below it."""
+    shared_events(store, facts.weights(), facts.weights(agent="delta"), *facts.judged(9, agent="delta"))
+    for number in (1, 2, 3):
+        shared_events(store, *facts.judged(number))
+    told = [(one.cycle, one.skill, one.total) for one in store.charts.points("echo", 9)]
+
+    assert store.charts.skills("echo", 9) == told
+    assert store.charts.skills("echo", 2) == told[1:]
+    assert store.charts.skills("echo", 1, before=3) == told[1:2]
+    assert store.charts.skills("nobody", 9) == []
+
+
 def test_when_a_cycle_acted_is_told_also_for_a_number_that_is_missing(
     store: ExperienceStore, facts: Facts, shared_events: Apply
 ) -> None:
-    """The first act from that cycle on; None behind the last one."""
+    """The first act from that cycle on; None behind the last one. In the order of the numbers, however many."""
     shared_events(store, facts.weights(), *facts.cycle(1), *facts.cycle(4))
 
     assert store.charts.acted_at("echo", [1, 2, 5]) == [facts.at(1), facts.at(4), None]
+    assert store.charts.acted_at("echo", [5, *[1] * 600, 2]) == [None, *[facts.at(1)] * 600, facts.at(4)]
 
 
 def test_acts_that_moved_a_goal_are_counted_and_the_last_are_told(

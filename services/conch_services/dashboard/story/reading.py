@@ -174,12 +174,9 @@ def _sampled(reader: ExperienceReader, agent: str, begin: int, behind: int) -> _
     width = known.curve.width
     while (behind - 1) // width - begin // width >= MOST_BUCKETS // 2:
         width *= 2
-    found: list[tuple[int, float]] = []
-    for at in range(begin // width, (behind - 1) // width + 1):
-        end = min(behind, (at + 1) * width)
-        for page in reader.charts.totals(agent, max(begin, at * width, end - SAMPLE), end):
-            found += page
-    known.curve.add(found)
+    ends = [(at * width, min(behind, (at + 1) * width)) for at in range(begin // width, (behind - 1) // width + 1)]
+    spans = [(max(begin, first, end - SAMPLE), end) for first, end in ends]
+    known.curve.add(reader.charts.totals_within(agent, spans))
     for page in reader.charts.totals(agent, begin, begin + 2 * ENDS):
         known.head += [cycle for cycle, _ in page[:ENDS]]
     return known

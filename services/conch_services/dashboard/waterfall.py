@@ -87,7 +87,7 @@ def _part(score: ScoredPart, amount: float | None) -> tuple[WaterfallBar, float 
     if amount is None or score.value is None:
         said = score.status.replace("_", " ")
         return WaterfallBar(name, "", said, score.explanation, "none", component=name), None
-    formula = f"{signed(score.value, 2)} × {score.weight:.2f}"
+    formula = f"{signed(score.value, 2)} × {score.weight:.3g}"
     return WaterfallBar(name, formula, signed(amount), score.explanation, "", component=name), amount
 
 

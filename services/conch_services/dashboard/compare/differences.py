@@ -109,8 +109,8 @@ def difference_cell(said: str, away: Interval, write: Written) -> FigureCell:
     if away.error == float("inf"):
         return FigureCell(said, write(away.value), "too few acts for an interval", "")
     low, high = write(away.low), write(away.high)
-    is_nothing = write(away.value) == low == high == write(0.0)  # it rounds to nothing: no difference to tell of
-    kind = "" if is_nothing else "more" if away.low > 0.0 else "less" if away.high < 0.0 else ""
+    is_out = write(0.0) not in (low, high)  # what rounds to 0 does not leave it out, as it is read
+    kind = "" if not is_out else "more" if away.low > 0.0 else "less" if away.high < 0.0 else ""
     return FigureCell(said, write(away.value), f"{low} to {high}".replace(" points", ""), kind)
 
 

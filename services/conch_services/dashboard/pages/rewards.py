@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -34,6 +34,7 @@ from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.ranges.wanted import USUAL as ANY_RANGE
 from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import sampled_in, taken_words, window_of
+from conch_services.dashboard.story.strip import adds
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 400
@@ -63,6 +64,8 @@ class RewardFigures:
     """Cycles with a total that was clipped to −1..1."""
     apart: tuple[Disagreement, ...]
     sets: tuple[dict[str, object], ...]
+    paid: Mapping[str, float]
+    """What adds up to the mean -> the mean amount that it paid or took, by the words of the step; none of 0."""
     in_tasks: Mapping[str, float]
     """Component -> its weight in an act of a task, by the weight set in force; empty where it has no other there."""
     position: int
@@ -153,6 +156,7 @@ def _rewards(reader: ExperienceReader, agent: str, wanted: WantedRange, waiting:
         cycle_capped=bit["cycle"],
         apart=tuple(_apart(reader.backfill, agent, points)),
         sets=tuple(_sets(sets)),
+        paid=_paid(points),
         in_tasks=weights_in_tasks(sets[-1].parts) if sets else {},
         position=position,
         taken=taken,
@@ -182,6 +186,16 @@ def _apart(scores: BackfillReader, agent: str, points: Sequence[ExperiencePoint]
         for component, *pair in pairs[:MOST_PAIRS]
     ]
     return sorted((one for one in compared if one.count), key=lambda one: -(one.apart or 0.0))
+
+
+def _paid(points: Sequence[ExperiencePoint]) -> dict[str, float]:
+    """The mean of what each step added to the totals; all of them add up to the mean total."""
+    sums: Counter[str] = Counter()
+    for point in points:
+        for name, amount in adds(point).items():
+            sums[name] += amount  # type: ignore[assignment]
+    found = {name: float(amount) / len(points) for name, amount in sums.items()}
+    return {name: amount for name, amount in sorted(found.items(), key=lambda one: -abs(one[1])) if abs(amount) >= 5e-4}
 
 
 def _sets(sets: Sequence[WeightsSet]) -> list[dict[str, object]]:

@@ -182,6 +182,26 @@ class Home:
         finally:
             os.close(handle)
 
+    def run_damage(self) -> str:
+        """A sentence on a run.json that cannot be read, or is no description of a run, while a process owns the home;
+        empty where there is no such file, or no owner."""
+        try:
+            with contextlib.closing(os.fdopen(os.open(self.path / "lock", os.O_RDONLY))) as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return ""
+        except BlockingIOError:
+            pass
+        except OSError:
+            return ""
+        try:
+            RunInfo.decode(self.run_file.read_bytes())
+        except FileNotFoundError:
+            return ""
+        except (OSError, ValueError) as error:
+            wrong = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else "is damaged"
+            return f"{self.run_file} {wrong}, so the run in progress is not found; a run writes it anew when it starts"
+        return ""
+
     def agents(self) -> dict[str, str]:
         """The UUIDs of all agents ever made, by name; one with an unreadable file is left out."""
         found: dict[str, str] = {}

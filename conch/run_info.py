@@ -7,9 +7,14 @@ the processes, which read and write it: a command finds the bus of a run by it.
 from __future__ import annotations
 
 import json
-from typing import Any, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+
+from conch.rules import RuleInfo
+from conch_schemas.envelope import AGENT_PATTERN
+
+_RULE: Final = TypeAdapter(RuleInfo)
 
 
 class _RunInfoPart(BaseModel):
@@ -26,6 +31,13 @@ class BusLocation(_RunInfoPart):
     user: str | None = None
     """The user of the run's own server, as is the token; secrets of other servers are not written."""
     token: str | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _has_no_user(cls, url: str) -> str:
+        if "@" in url:
+            raise ValueError("the address of a run's bus holds no user")
+        return url
 
 
 class ProcessInfo(_RunInfoPart):
@@ -53,7 +65,7 @@ class RunInfo(_RunInfoPart):
 
     pid: int
     """The run's own process id."""
-    agents: tuple[str, ...] = ()
+    agents: tuple[Annotated[str, Field(pattern=AGENT_PATTERN)], ...] = ()
     """Names of those that act in it."""
     has_agent: bool = Field(default=True, exclude_if=lambda has_agent: has_agent)
     """Whether agents of Conch's own act in it; else programs do, by `conch.agent`."""
@@ -79,6 +91,20 @@ class RunInfo(_RunInfoPart):
     """The plug-in rules, described as where they were found."""
     set_aside: tuple[SetAsidePlugin, ...] = ()
 
+    @field_validator("config", "store", "workspace")
+    @classmethod
+    def _is_path(cls, path: str | None) -> str | None:
+        if path is not None and "\0" in path:
+            raise ValueError("a path holds no NUL")
+        return path
+
+    @field_validator("rules")
+    @classmethod
+    def _are_rules(cls, rules: tuple[dict[str, object], ...]) -> tuple[dict[str, object], ...]:
+        for one in rules:
+            _RULE.validate_json(_text(one), strict=True)
+        return rules
+
     def encode(self) -> str:
         """The text of the file."""
         found = self.model_dump(mode="json")
@@ -88,7 +114,10 @@ class RunInfo(_RunInfoPart):
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """The content of the file. Raises ValueError for anything else."""
-        return cls.model_validate_json(_text(json.loads(data)))
+        try:
+            return cls.model_validate_json(_text(json.loads(data)))
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
 
 
 def _text(value: Any) -> str:

@@ -40,6 +40,17 @@ def safe_text(text: str, *, one_line: bool = False) -> str:
     return _SHOWN_BADLY.sub("�", _LINE_ENDS.sub("\n", text))
 
 
+def clipped(text: str, most: int) -> str:
+    """`text`, or its head of at most `most` characters, which ends behind a word with `…` in place of a comma or the
+    like. A word that is longer than half of the head is cut."""
+    if len(text) <= most:
+        return text
+    head = text[: most - 1]
+    behind = head if text[most - 1].isspace() else head.rpartition(" ")[0]
+    kept = behind if len(behind) >= most // 2 else head
+    return kept.rstrip(" \n\t,;:") + "…"
+
+
 NEAR = 0.5
 """Similarity, 0 to 1, from which a name may be the intended one."""
 NAMED = 20

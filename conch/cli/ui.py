@@ -90,7 +90,10 @@ async def _serve(common: CommonOptions, settings: Settings, home: Home) -> None:
 
 
 async def _follow(display: DisplayService, settings: Settings, home: Home) -> None:
-    """Attach to the bus of the run in progress, then to the next run's, or to bus.url's; never returns."""
+    """Attach to the bus of the run in progress, then to the next run's, or to bus.url's; never returns.
+
+    The pages say where a run is in progress whose run.json is damaged.
+    """
     while True:
         access = access_to(home, settings)
         if access is not None:
@@ -99,6 +102,8 @@ async def _follow(display: DisplayService, settings: Settings, home: Home) -> No
                 await _attached(display, settings, home, access)
             except BusError as error:
                 display.say(str(error))
+        else:
+            display.say(home.run_damage())
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -129,5 +129,5 @@ class DisplayService(Protocol):
         ...
 
     def say(self, state: str) -> None:
-        """Tell in a sentence why no bus is followed, while none is."""
+        """Tell in a sentence why no bus is followed, while none is; empty: no run is in progress."""
         ...

@@ -54,7 +54,7 @@ class GoalBaseline:
 
     What held already, or came about while the agent was not running, earns no reward. A check that cannot be run is
     tried again before the next action. A measure that rose by `rise` (0..1) above the best so far is partial progress;
-    a smaller rise is neutral, and the best stays as it was.
+    a smaller rise is neutral, the best stays as it was, and the check's detail says by how much it rose of how much.
     """
 
     def __init__(self, rise: float, measured: Mapping[str, float] | None = None) -> None:
@@ -109,7 +109,11 @@ class GoalBaseline:
             return _said(active, "error", 0.0, result.error)
         rose = result.measure > best and result.measure - best >= self._rise - ROUNDING
         outcome: GoalOutcome = "achieved" if result.achieved else "partial" if rose else "neutral"
-        return _said(active, outcome, result.measure, result.detail)
+        detail = result.detail
+        if outcome == "neutral" and result.measure > best:
+            small = f"rose by {result.measure - best:.3g}, and progress is a rise of {self._rise:g} or more"
+            detail = f"{small}; {detail}" if detail else small
+        return _said(active, outcome, result.measure, detail)
 
 
 async def _measure(goals: Sequence[ActiveGoal], context: ToolContext) -> list[CheckResult]:

@@ -46,7 +46,7 @@ def acknowledged(home: Home) -> dict[AlarmKey, datetime]:
         return {AlarmKey(*key): datetime.fromisoformat(when).astimezone(UTC) for *key, when in rows}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise HomeError(f"{file} cannot be read ({error}): remove it, and acknowledge its alarms anew") from None
 
 

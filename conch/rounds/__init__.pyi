@@ -38,4 +38,5 @@ from .proof import PolicyProof as PolicyProof
 from .proof import ProofStep as ProofStep
 from .proof import prove_act as prove_act
 from .retention import tidy_rounds as tidy_rounds
+from .stopping import STOPPED as STOPPED
 from .stopping import stop_round as stop_round

@@ -9,6 +9,7 @@ from conch.training import read_pointer
 from conch_schemas import AdapterRefused, TrainingFailed
 
 STOPPED = "a person stopped it"
+"""Why a round ended that `stop_round` ended."""
 
 
 async def stop_round(log: LineageLog) -> str:

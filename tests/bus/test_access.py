@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import nkeys
 import pytest
 
 from conch.bus.access import Access, inbox_of
+from conch.bus.jetstream import Connection
 from conch.config import Settings
 from conch.errors import BusUnreachableError, ConchError, ConfigError
 
@@ -51,6 +53,13 @@ def test_addresses_of_several_users_are_refused() -> None:
     """Which of them a server would be shown could not be told."""
     with pytest.raises(ConfigError, match=r"bus\.url names several users"):
         of(url="nats://me:p@host,nats://you:p@other").options()
+
+
+@pytest.mark.parametrize("url", ["", "nats://", "nats://[", "nats://127.0.0.1:99999", "nats://h:x", "nats://h:1\r\nX"])
+async def test_what_is_no_address_is_one_sentence(url: str) -> None:
+    """It is named, and nothing is left open: nothing was begun."""
+    with pytest.raises(BusUnreachableError, match=rf"^no bus at {re.escape(url)}: nats: invalid"):
+        await Connection(Access(url)).__aenter__()
 
 
 def test_nothing_that_is_shown_holds_a_secret() -> None:

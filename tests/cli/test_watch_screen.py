@@ -45,6 +45,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((screen, "DRAW_SECONDS"), (source, "LOOK_SECONDS"), (source, "ASK_SECONDS")):
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(story, "AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr(story, "STATE_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -242,6 +243,28 @@ async def test_p_pauses_and_lets_go_on(
             await until(lambda: "echo paused" in shown(app))
             await pilot.press("p")
             await until(lambda: "echo running" in shown(app))
+        await until(lambda: "echo not answering" in shown(app))
+        await pilot.press("p")
+        await until(lambda: "echo cannot be asked" in shown(app))
+
+    assert [one for one in agent.asked if "status" not in one] == ["conch.ctl.echo.pause", "conch.ctl.echo.resume"]
+
+
+async def test_p_in_a_cycle_shows_what_comes_of_it(
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
+) -> None:
+    """The state of the agent stands above the cycle, and why it could not be asked."""
+    agent = Agent()
+    async with in_progress() as bus, watching(filled.home) as (app, pilot):
+        async with bus.serve("conch.ctl.echo.*", agent.answer):
+            await until(lambda: "echo running" in shown(app))
+            await pilot.press("enter")
+            await until(lambda: "cycle 2 of echo" in shown(app) and "echo running" in shown(app))
+            await pilot.press("p")
+            await until(lambda: "echo paused" in shown(app))
+            await pilot.press("p")
+            await until(lambda: "echo running" in shown(app))
+            assert "cycle 2 of echo" in shown(app)
         await until(lambda: "echo not answering" in shown(app))
         await pilot.press("p")
         await until(lambda: "echo cannot be asked" in shown(app))

@@ -70,6 +70,22 @@ async def test_the_outcome_is_what_the_check_says(life: Life) -> None:
     assert [fact.goal for fact in life.facts(GoalReached)] == ["x"]
 
 
+async def test_a_rise_too_small_for_progress_is_held_against_its_threshold(life: Life) -> None:
+    """One of 25 words is 0.04 of the goal: neutral, and the check names the least rise that is progress. Of two words,
+    which are progress, and of a fall, it names none."""
+    words = tuple(f"word{number:02}" for number in range(25))
+    life.add(write)
+    life.configured(goals=(goal(contains=words),))
+    life.mind.decides = writes("word00", "word00 word01", "word00")
+    await life.run(4)
+
+    found = [(check.outcome, check.detail.partition(";")[0]) for check in checks(life)]
+    small = "rose by 0.04, and progress is a rise of 0.05 or more"
+    assert found[0] == ("neutral", small)
+    assert [outcome for outcome, _ in found] == ["neutral", "partial", "neutral", "neutral"]
+    assert not any("progress" in detail for _, detail in found[1:])
+
+
 async def test_a_goal_that_is_reached_already_pays_nobody(life: Life) -> None:
     """What was so before the first act is said reached at once, and no act carries it."""
     (life.workspace / "x").write_text("there")

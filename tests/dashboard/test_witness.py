@@ -11,8 +11,10 @@ from playwright.async_api import Page, expect
 from conch.consumer.group.lag import report_position
 from conch.experience import SqliteReader, packing
 from conch_schemas import ActionTaken, Mark
+from conch_services.dashboard.page import MARK_WORDS
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
+from tests.dashboard.life import whole
 
 
 def chain(dashboard: Dashboard) -> list[Mark]:
@@ -52,6 +54,23 @@ async def test_the_chain_is_browsed_page_by_page(dashboard: Dashboard) -> None:
         path = older[0]["href"].removeprefix(dashboard.prefix)
 
     assert seen == [mark.sequence for mark in reversed(chain(dashboard))]
+
+
+async def test_a_long_statement_ends_in_an_ellipsis_on_both_pages(dashboard: Dashboard) -> None:
+    """Behind a word and no comma; the same words on the page of its cycle and on the page Witness."""
+    reply = ", ".join(f"part{number:02} 1" for number in range(20))
+    await dashboard.live(dashboard.life.cycle(raw=reply, raw_length=len(reply), raw_sha256=whole(reply).sha256))
+    (mark,) = [one for one in chain(dashboard) if one.response == reply]
+
+    cycle = parsed((await dashboard.client.get(f"/cycles/{CYCLES + 1}")).text)
+    listed = [row[2] for row in cycle.one("section", aria_labelledby="marks-title").one("table").cells()]
+    witnessed = [row[3] for row in (await page(dashboard)).one("section", id="marks").one("table").cells()]
+
+    (words,) = [one for one in listed if one.startswith("part00")]
+    assert words in witnessed
+    assert re.fullmatch(r"(part\d\d 1, )+part\d\d 1…", words)
+    assert mark.response.startswith(words[:-1])
+    assert len(words) <= MARK_WORDS
 
 
 async def test_a_whole_chain_is_verified_by_itself(dashboard: Dashboard, until: Callable[..., Awaitable[None]]) -> None:

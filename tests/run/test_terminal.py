@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import termios
@@ -80,6 +81,22 @@ def test_a_goal_that_is_set_during_the_run_is_news_and_counts(make_house: MakeHo
     text = "\n".join(lines)
     assert len([line for line in lines if line.startswith("new goal: ")]) == 1, text
     assert re.search(r"goals reached \d of 6$", text, re.MULTILINE), text
+
+
+def test_of_several_agents_each_is_said_to_have_a_workspace_of_its_own(make_house: MakeHouse) -> None:
+    """On a new home a copy of the sample project, which is there after the sentence; later what is in it."""
+    house = make_house(furnished=True)
+    run = ("run", "--agents", "2", "--interval", "0", "--script", house.endless(), "--without", "dashboard")
+
+    new = " ".join(seen(house, *run, "--cycles", "1"))
+    known = " ".join(seen(house, *run, "--cycles", "1"))
+    shutil.rmtree(house.workspace / "echo-2")
+    (house.workspace / "echo-2").mkdir()
+    theirs = " ".join(seen(house, *run, "--cycles", "1"))
+
+    sample = "each works on its own copy of the sample project, notes about rock pools and a small program; echo-1 has"
+    assert [sample in re.sub(r"\s+", " ", text) for text in (new, known, theirs)] == [True, True, False]
+    assert "each works on the files in its own workspace; echo-1 has 5 goals:" in re.sub(r"\s+", " ", theirs)
 
 
 def test_without_goals_a_terminal_is_told_how_to_set_one(house: House) -> None:

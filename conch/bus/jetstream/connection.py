@@ -99,6 +99,11 @@ class _Client(Client):
         if writer is not None:
             writer.transport.abort()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has taken addresses to connect to; before, nats-py cannot close it."""
+        return self._flush_queue is not None
+
     def give_up(self) -> None:
         """Drop a connection that TLS has broken: nats-py would wait for it to close, which never happens."""
         self._drop()
@@ -248,6 +253,8 @@ class Connection:
         self._closed = True
         self._up.set()  # wakes all that wait for the connection: they raise BusError
         self._fail_waiting()
+        if not self.client.has_begun:
+            return
         try:
             async with asyncio.timeout(2):
                 await self.client.close()

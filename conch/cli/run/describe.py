@@ -68,18 +68,25 @@ def _minds(settings: Settings, agent: str) -> str:
     return "minds " + ", ".join(f"{words} ({' '.join(some)})" for words, some in roles.items())
 
 
-def explain(run_output: RunOutput, home: Home, workspace: Path, goals: Sequence[str]) -> None:
-    """Tell a person at a terminal what the agent works on: the workspace, and its open goals."""
-    from conch.workspace import is_made
+def explain(
+    run_output: RunOutput, home: Home, agents: Sequence[str], workspaces: Sequence[Path], goals: Sequence[str]
+) -> None:
+    """Tell a person at a terminal what the agents work on: their workspaces, and the open goals of the first.
 
+    `workspaces`: one of each agent. Of several agents, one that is not there is filled with the sample project before
+    its agent's first cycle.
+    """
     if not run_output.explains:
         return
-    is_sample = (workspace / "tidepool").is_dir() and is_made(home, workspace)
-    what = (
-        "the sample project, notes about rock pools and a small program" if is_sample else "the files in the workspace"
-    )
-    count = "1 goal" if len(goals) == 1 else f"{len(goals)} goals"
-    run_output.tell(f"it works on {what}, with {count if goals else 'no goal (conch goal add)'}{':' if goals else ''}")
+    several = len(agents) > 1
+    if all(_is_sample(home, one, several=several) for one in workspaces):
+        sample = "the sample project, notes about rock pools and a small program"
+        what = f"its own copy of {sample}" if several else sample
+    else:
+        what = "the files in its own workspace" if several else "the files in the workspace"
+    count = "1 goal" if len(goals) == 1 else f"{len(goals)} goals" if goals else "no goal (conch goal add)"
+    works = f"each works on {what}; {agents[0]} has {count}" if several else f"it works on {what}, with {count}"
+    run_output.tell(f"{works}{':' if goals else ''}")
     for statement in goals[:SHOWN]:
         run_output.tell(f"  - {cut_words(statement)}")
     if len(goals) > SHOWN:
@@ -103,6 +110,12 @@ def summarize(run_output: RunOutput, home: Home, goals: int, *, has_page: bool) 
     page = f" · conch ui{named} (the page)" if has_page else ""
     run_output.tell(f"look at it: conch status{named}{page}")
     run_output.tell(f"home {home.path}")
+
+
+def _is_sample(home: Home, workspace: Path, *, several: bool) -> bool:
+    from conch.workspace import is_made
+
+    return ((workspace / "tidepool").is_dir() and is_made(home, workspace)) or (several and not workspace.exists())
 
 
 def cut_words(statement: str) -> str:

@@ -433,7 +433,7 @@ async def _claimed(bus: Bus, state: RunState, tasks: OwnedTasks) -> AsyncIterato
 async def _explained(bus: Bus, state: RunState, run_output: RunOutput) -> list[str]:
     """The open goals, after the person at the terminal was told what the agent works on."""
     goals = await open_goals(bus, state.agents[0], state.settings)
-    explain(run_output, state.home, state.workspaces[0], goals)
+    explain(run_output, state.home, state.agents, state.workspaces, goals)
     if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
         run_output.warn(sentence)
     return goals

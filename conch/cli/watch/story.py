@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from conch.cli.common import wrapped
 from conch.cli.cycle import story
+from conch.cli.watch.drawing import headline
 from conch.cli.watch.keys import KeyBar
 from conch.cli.watch.source import PictureSource
 from conch.errors import ConchError
@@ -25,6 +26,8 @@ MOST_CHARACTERS = 2000
 """Longest line of the story; a longer one is cut, with where to find it whole."""
 AGAIN_SECONDS = 1.0
 """Seconds between two checks whether a cycle has a later revision."""
+STATE_SECONDS = 0.25
+"""Seconds between two drawings of the agent's state above a cycle."""
 
 HELP = """\
 enter      the cycle under the cursor, whole; of several agents: the one to be shown
@@ -42,8 +45,14 @@ lag        events that a consumer has still to read"""
 
 
 class CycleScreen(Screen[None]):
-    """A screen with one cycle from thought to reward, and keys to its neighbours."""
+    """A screen with the agent's state, one cycle from thought to reward, and keys to its neighbours.
 
+    The app's key `p` goes on here: the first line shows what comes of it.
+    """
+
+    CSS = """
+    CycleScreen #state { height: auto; background: $panel; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "back", key_display="esc"),
         Binding("j", "go(1)", "next"),
@@ -55,10 +64,13 @@ class CycleScreen(Screen[None]):
         super().__init__()
         self._source, self._agent, self.cycle = source, agent, cycle
         self._told: list[str] = []
+        self._state_of: int | None = None
+        """Version of the picture that the state was drawn of."""
         self._moved = asyncio.Event()
 
     def compose(self) -> ComposeResult:
-        """The text, and the keys."""
+        """The state, the text, and the keys."""
+        yield Static(id="state", markup=False)
         with VerticalScroll():
             yield Static(id="story", markup=False)
         yield KeyBar()
@@ -67,10 +79,22 @@ class CycleScreen(Screen[None]):
         """Read the cycle, at intervals: a late score changes it."""
         self.query_one(VerticalScroll).focus()
         self._read()
+        self.set_interval(STATE_SECONDS, self._show_state)
 
     def on_resize(self) -> None:
         """Its lines are cut anew."""
         self._show(self._told)
+        self._state_of = None
+
+    def _show_state(self) -> None:
+        """Draw the agent's state and the result of the last key, where they may have changed."""
+        picture = self._source.picture
+        if self._state_of != picture.version:
+            self._state_of = picture.version
+            text = headline(picture, picture.lives[self._agent], self.size.width)
+            if picture.said:
+                text.append(f"\n {picture.said}", "yellow")
+            self.query_one("#state", Static).update(text)
 
     @work
     async def _read(self) -> None:

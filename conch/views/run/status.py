@@ -18,7 +18,7 @@ from conch.bus import Bus
 from conch.config import Settings
 from conch.consumer.group import signs, standings
 from conch.consumer.operations import look, watched
-from conch.consumer.plugins import builtin_names
+from conch.consumer.plugins import builtin_names, row_of, rules_of
 from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
@@ -336,7 +336,7 @@ async def gather(
         "metrics": run.metrics if run else None,
         "ui": (run.ui if run else None) or LoginTokens(home).shown(),
         "processes": [one.model_dump() for one in run.processes] if run else [],
-        "rules": list(run.rules) if run else [],
+        "rules": [row_of(one) for one in rules_of(run.rules)] if run else [],
         "set_aside": [one.model_dump() for one in run.set_aside] if run else [],
         **_of_agents([{"agent": name, "state": silent, "why": ""} for name in names], {silent: len(names)}),
         "bus_error": None,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
-from conch.text import safe_text
+from conch.text import clipped, safe_text, without_escapes
 from conch.views import action_words, needed, scored_of, step_words, total_ms
 from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
@@ -116,6 +116,8 @@ MENU = (
     MenuEntry("/settings", "Settings", "Every setting in force, with where it comes from, and checks of this machine."),
 )
 
+MARK_WORDS = 160
+"""Characters of a mark's statement in a list of marks."""
 OFFERED = (WantedRange("life"), WantedRange("hour"), WantedRange("last", USUAL_LAST))
 """Ranges that each page offers."""
 
@@ -134,6 +136,7 @@ TEMPLATES.globals["static"] = HASHED
 TEMPLATES.policies["json.dumps_kwargs"] = {}  # names stay in their order: that of the weight set, say
 TEMPLATES.filters |= {
     "safe_text": safe_text,
+    "mark_words": lambda text: clipped(safe_text(without_escapes(text)), MARK_WORDS),
     "signed": signed,
     "fixed": fixed,
     "total_ms": total_ms,

@@ -85,8 +85,8 @@ class DashboardService:
             self._world.hub.say(ALONE)
 
     def say(self, state: str) -> None:
-        """Tell the pages in a sentence why they follow no bus."""
-        self._world.hub.say(state)
+        """Tell the pages in a sentence why they follow no bus; empty: no run is in progress."""
+        self._world.hub.say(state or ALONE)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -94,7 +94,7 @@ class DashboardService:
 
         Raises ConchError when the named port cannot be had, HomeError where no login would be possible.
         """
-        self.say(ALONE)
+        self.say("")
         login_tokens = LoginTokens(self._world.home)
         await asyncio.to_thread(_warm)
         with closing(listen(self._settings)) as listening:

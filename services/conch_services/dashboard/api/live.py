@@ -46,7 +46,8 @@ Letter = Annotated[str, Path(min_length=1, max_length=100, description="The lett
 async def status(world: TheWorld, agent: AgentQuery = None) -> Response:
     """Processes, the agents, their rewards, needs and goals, and how far the consumers are."""
     run = world.home.running()
-    names = list(run.agents) if run is not None and agent is None else [await the_agent(world, agent)]
+    acting = list(run.agents) if run is not None and agent is None else []
+    names = acting or [await the_agent(world, agent)]
 
     @asynccontextmanager
     async def bus() -> AsyncIterator[Bus]:

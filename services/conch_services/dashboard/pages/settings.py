@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from conch.bus import find_binary, version_of
 from conch.config import KeyPath, Settings, dotted, leaves, masked, read
+from conch.consumer.plugins import rules_of
 from conch.errors import ConchError
 from conch.run_info import RunInfo
 from conch.views import Config, DoctorFinding, about, all_checks, check_words, config_in_force, python_check
@@ -50,6 +51,7 @@ async def settings(request: Request) -> Response:
             "file": found.found.file if found.found is not None else None,
             "why": found.why,
             "run": run,
+            "rules": rules_of(run.rules) if run is not None else (),
             "home": str(world.home.path),
             "store": str(world.store),
             "versions": versions,

@@ -136,7 +136,7 @@ def source_of_rule(origin: str | None) -> str:
         return ""
     try:
         return safe_text(path.read_text(encoding="utf-8")[:MOST_SOURCE])
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):  # not UTF-8, or no path
         return ""
 
 

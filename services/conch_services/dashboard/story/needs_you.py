@@ -21,6 +21,7 @@ from conch_schemas import AlarmKind
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.numerals import fixed
 from conch_services.dashboard.page import agents_of
+from conch_services.dashboard.story.round_ends import round_end
 from conch_services.dashboard.world import DashboardContext
 
 MOST_AGENTS = 200
@@ -231,26 +232,19 @@ def _untrained(reader: ExperienceReader, agents: Sequence[str], *, several: bool
     for agent in agents:
         state = lineage_of(reader.training.walk(agent, progress=False))
         newest = state.round
-        if newest is None or newest.phase not in ("refused", "failed"):
+        end = None if newest is None else round_end(newest)
+        if newest is None or end is None:
             continue
-        is_refused = newest.refused is not None
-        at = newest.refused.at if newest.refused is not None else ""
-        by = {"gate": "The gate", "shadow": "The shadow trial", "canary": "The canary", "file": "The check of its file"}
-        if is_refused and at not in by:
-            continue  # a person refused it, who needs no telling
-        what = f"{by[at]} refused the adapter" if is_refused else "Training failed"
+        why = safe_text(why_ended(newest), one_line=True)[:MOST_WHY]
         found.append(
             NeedsYou(
-                "gate" if is_refused else "training",
+                "gate" if end.is_refused else "training",
                 "warning",
                 agent,
-                f"{what} of round {len(state.rounds)}: {safe_text(why_ended(newest), one_line=True)[:MOST_WHY]}",
+                f"{end.words} of round {len(state.rounds)}: {why}",
                 "",
-                "see which condition failed" if is_refused else "mend what stopped it",
-                "Look at the conditions with their figures. What acted before goes on acting; the next round trains on "
-                "more experiences, and conch train run begins one now."
-                if is_refused
-                else "Look at the round and mend its cause; conch train run begins the next one.",
+                end.task,
+                end.advice,
                 f"{_of(agent, '/training', several=several)}#round-title",
             )
         )

@@ -73,6 +73,7 @@ from .agent.walks import WalkList as WalkList
 from .agent.walks import WalkShown as WalkShown
 from .agent.walks import walk_shown as walk_shown
 from .base import View as View
+from .life.changes import REWARD_CHANGE as REWARD_CHANGE
 from .life.changes import Change as Change
 from .life.changes import changes_between as changes_between
 from .life.changes import moves_goal as moves_goal

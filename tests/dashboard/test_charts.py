@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from conch_services.dashboard.waterfall import HIGH, LOW, WIDTH, waterfall
+from conch_services.dashboard.drawings.waterfall import HIGH, LOW, WIDTH, waterfall
 from tests.dashboard.conftest import Dashboard, Seeded
 
 

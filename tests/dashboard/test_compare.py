@@ -13,7 +13,7 @@ from conch_schemas import ActionTaken, ReviewDecided, decode, subject_filter
 from conch_services.dashboard.compare.differences import difference_cell
 from conch_services.dashboard.compare.states import state_words
 from conch_services.dashboard.compare.subjects import MOST, named_subjects
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 from tests.dashboard.document import parsed
 from tests.dashboard.life import Life
@@ -60,7 +60,7 @@ async def test_without_a_choice_the_beginning_and_the_end_are_compared(dashboard
     assert rows["Reward"][0].startswith(signed(fmean(first)))
     assert rows["Reward"][1].startswith(signed(fmean(last)))
     assert re.search(r"[+−]\d\.\d{3} to [+−]\d\.\d{3}", rows["Reward"][1])
-    assert "paid: execution" in rows
+    assert "paid for execution" in rows
 
 
 async def test_what_cannot_be_compared_is_said(dashboard: Dashboard) -> None:

@@ -23,7 +23,7 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.pages.cycle import SHOWN
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from conch_schemas import NoveltyMeasured
 from conch_services.dashboard.cycles.filters import filters_of
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.pages.cycles import ROWS
 from tests.dashboard.conftest import CYCLES, Dashboard, browser_logged_in
 from tests.dashboard.document import parsed

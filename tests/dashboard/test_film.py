@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
 from conch.experience import SkillBucket, SqliteReader
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.film.river import HEIGHT, MOST_BANDS, MOST_BUCKETS, WIDTH, river, width_of
-from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.experience import ShownCheck
-from conch_services.dashboard.goal_lanes import LANE_HEIGHT, LANE_WIDTH, goal_lanes
+from conch_services.dashboard.drawings.goal_lanes import LANE_HEIGHT, LANE_WIDTH, goal_lanes
 
 
 def said(goal: str, measure: float, outcome: str = "neutral") -> ShownCheck:

@@ -12,7 +12,7 @@ from conch.data import LeftOut, Selection, write_snapshot
 from conch.requests import trainer_subject
 from conch.training import AdapterShelf, ProbeLine
 from conch_schemas import PromptMessage, TrainingStarted
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.story.needs_you import NeedsYou, waiting
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
 from tests.dashboard.document import Element, parsed

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 
 from conch.experience import SqliteReader
 from conch_schemas import Drives, FileCheck, Goal, GoalCheck, GoalReached, GoalSet, source_of
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.pages.needs import ENDED_IN_SIGHT
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed

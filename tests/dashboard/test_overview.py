@@ -25,7 +25,7 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from tests.dashboard.conftest import CYCLES, Complaints, Dashboard, browser_logged_in
 
 ROWS = "#cycles tr"

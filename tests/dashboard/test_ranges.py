@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.experience import ExperienceReader
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.ranges.wanted import WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import CycleWindow, points_in, sampled_in, window_of
 from tests.dashboard.conftest import CYCLES, Dashboard

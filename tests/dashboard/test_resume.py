@@ -12,7 +12,7 @@ from conch.bus import MemoryBus, shared_subscription
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch_services.dashboard import dashboard_service
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from tests.dashboard.conftest import Dashboard, Seeded, browser_logged_in
 
 Until = Callable[..., Awaitable[None]]

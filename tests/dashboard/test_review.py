@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 from conch.experience import ExperiencePoint, ShownScore
 from conch.rewards.watch import ActiveAlarm
 from conch_schemas import NoveltyMeasured, RewardAssigned, decode, subject_filter
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.reviewing import candidates
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed

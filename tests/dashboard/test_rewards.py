@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from conch.requests.human_score import said_score
 from conch.rewards.watch import CONSUMER, MEANINGS, ActiveAlarm, WatchState
 from conch_schemas import WeightsSet, consequence_id
 from conch_services.dashboard.components import HEIGHT, WIDTH, ScorerValues, bites, disagreement, shares, strip
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import Life
@@ -49,6 +50,17 @@ async def test_a_weight_that_is_another_in_tasks_is_told_with_both(dashboard: Da
     assert told["progress"] == "0.1 in tasks"
 
 
+async def test_what_the_parts_pay_adds_up_to_the_mean_reward(dashboard: Dashboard) -> None:
+    """In a sentence, with all that takes away; a row of a part that pays nothing has a dash."""
+    shown = await page(dashboard)
+
+    mean, *amounts = re.findall(r"[+-]\d\.\d{3}", shown.one("p", id="paid").text.replace("−", "-"))
+    assert sum(map(float, amounts)) == pytest.approx(float(mean), abs=0.0006 * len(amounts))
+    rows = {row["data-component"]: row.all("td")[3].text for row in shown.one("table", id="components").all("tr")[1:]}
+    assert rows["format"].replace("−", "-") in amounts
+    assert rows["alignment"] == "–"
+
+
 async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> None:
     """Component, scorer, weight, mean, percentiles, coverage, errors, late: as `conch reward list --json` has them."""
     told = (await dashboard.client.get("/api/v1/rewards?limit=400")).json()["rewards"]
@@ -61,8 +73,8 @@ async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> Non
     for row, one in zip(rows, told, strict=True):
         cells = [cell.text for cell in row.all("td")]
         assert cells[2].split(" ")[0] == (f"{one['weight']:.3f}" if one["weight"] else one["role"].split(" ")[0])
-        assert cells[3:6] == ["–" if one[name] is None else signed(one[name]) for name in ("mean", "p50", "p95")]
-        assert cells[8:11] == [
+        assert cells[4:7] == ["–" if one[name] is None else signed(one[name]) for name in ("mean", "p50", "p95")]
+        assert cells[9:12] == [
             "–" if one["coverage"] is None else f"{100 * one['coverage']:.0f}%",
             str(one["errors"]),
             str(one["timeouts"]),
@@ -84,7 +96,7 @@ async def test_what_bore_on_the_total_is_counted(dashboard: Dashboard) -> None:
     steps = [{line.step for line in one.breakdown} for one in dashboard.seeded.recorded]
 
     shown = {
-        row["data-component"]: row.all("td")[11].text
+        row["data-component"]: row.all("td")[12].text
         for row in (await page(dashboard)).all("tr")[1:]
         if "data-component" in row.attributes
     }

@@ -31,7 +31,7 @@ from conch_schemas import (
     source_of,
     subject_filter,
 )
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.story import page as story_page
 from conch_services.dashboard.story import reading as story_reading
 from conch_services.dashboard.story.markers import StreamLife, take

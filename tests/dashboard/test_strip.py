@@ -12,8 +12,8 @@ from playwright.async_api import Page, expect
 
 from conch.experience import ExperiencePoint
 from conch.views import step_words
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.figures import MEAN, columns, key_figures, sparks
-from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.story.component import source_of_rule
 from conch_services.dashboard.story.strip import WIDTH, adds, colour_of, reward_strip
 from tests.dashboard.conftest import CYCLES, Dashboard

@@ -15,8 +15,8 @@ from conch.minds.memory import BanditMemory, save
 from conch.views import learning_progress
 from conch.views.life.key_figures import FEWEST
 from conch_schemas import PolicySet, cycle_event_id, source_of
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.learning import by_policy, curves
-from conch_services.dashboard.numerals import signed
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
 
@@ -56,7 +56,7 @@ async def test_what_is_not_there_is_said(dashboard: Dashboard) -> None:
     memory."""
     shown = await page(dashboard)
 
-    assert "Training is off" in shown.one("section", aria_labelledby="lineage-title").text
+    assert "Training of adapters is off" in shown.one("section", aria_labelledby="lineage-title").text
     assert "training: {enabled: true} in conch.yaml" in shown.text
     assert "No data set was made yet" in shown.one("section", aria_labelledby="sets-title").text
     assert "echo has no reflex memory" in shown.one("section", aria_labelledby="reflex-title").text

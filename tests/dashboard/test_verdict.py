@@ -152,7 +152,7 @@ def test_a_constant_life_is_unchanged() -> None:
     assert found.kind == "unchanged"
     assert (
         found.details[0]
-        == "Reward went from +0.25 (first 100 cycles) to +0.25 (last third): +0.00, 95 %: +0.00 to +0.00."
+        == "Reward went from +0.25 (first 100 cycles) to +0.25 (last third): +0.00 (95 %: +0.00 to +0.00)."
     )
 
 
@@ -187,8 +187,8 @@ def test_the_sentences_name_baseline_and_goals() -> None:
     told = judged(life, baseline=Baseline("choosing blindly", 0.1), moved=27).details
     below = judged(life, baseline=Baseline("its first policy", 0.5)).details
 
-    assert told[-2:] == ("That is above choosing blindly (+0.10).", "27 of 1,500 acts moved a goal.")
-    assert below[-2:] == ("That is below its first policy (+0.50).", "None of 1,500 acts moved a goal.")
+    assert told[-2:] == ("The last third is above choosing blindly (+0.10).", "27 of 1,500 acts moved a goal.")
+    assert below[-2:] == ("The last third is below its first policy (+0.50).", "None of 1,500 acts moved a goal.")
     assert "fast" in judged(life).headline
 
 

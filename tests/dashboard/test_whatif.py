@@ -13,7 +13,7 @@ from conch.config import Settings
 from conch.experience import ExperienceReader
 from conch.rewards import weight_set
 from conch.views import weigher
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.story.strip import adds
 from conch_services.dashboard.whatif.page import given_weights
 from conch_services.dashboard.whatif.recomputed import payable, shares, weighed

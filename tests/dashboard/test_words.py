@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from conch.views import line
 from conch_services.dashboard.assets import FOLDER
-from conch_services.dashboard.numerals import fixed, signed
+from conch_services.dashboard.drawings.numerals import fixed, signed
 
 TABLE = [
     (0.5625, 3, "+0.563"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from conch.experience import ExperiencePoint
 
 
-REWARD: Final = "Reward"
+REWARD_CHANGE: Final = "Reward"
 """Title of the row of the reward."""
 
 
@@ -37,7 +37,7 @@ def changes_between(first: Sequence[ExperiencePoint], last: Sequence[ExperienceP
     )
     kinds = [float(len({one.skill for one in some})) for some in ends]
     return [
-        _shown(REWARD, _mean([[one.total for one in some] for some in ends]), _signed),
+        _shown(REWARD_CHANGE, _mean([[one.total for one in some] for some in ends]), _signed),
         _shown("Tool calls that succeed", _mean(succeeded), _percent),
         _shown("Valid replies", _mean(valid), _percent),
         _shown("Mean of the needs", _mean(needs), _level),

@@ -172,10 +172,11 @@ def _unsure(trend: LifeTrend) -> str:
 def _from_to(trend: LifeTrend) -> str:
     change = trend.change
     moves = "rose" if change.is_rise else "fell" if change.is_fall else "went"
-    between = f"95 %: {_figure(change.low)} to {_figure(change.high)}"
+    is_chance = abs(change.value) >= MATTERS and not (_is_sure(change) or _unsure(trend))
+    chance = ", which may be chance" if is_chance else ""
     return (
         f"Reward {moves} from {_figure(trend.start)} (first {ENDS} cycles) to {_figure(trend.end)} (last third): "
-        f"{_figure(change.value)}, {between}."
+        f"{_figure(change.value)}{chance} (95 %: {_figure(change.low)} to {_figure(change.high)})."
     )
 
 
@@ -201,7 +202,7 @@ def _against(trend: LifeTrend, baseline: Baseline | None) -> str:
         return ""
     away = trend.end - baseline.value
     words = "above" if away >= MATTERS else "below" if away <= -MATTERS else "no better than"
-    return f"That is {words} {baseline.name} ({_figure(baseline.value)})."
+    return f"The last third is {words} {baseline.name} ({_figure(baseline.value)})."
 
 
 def _weights(found: LifeEvidence) -> str:

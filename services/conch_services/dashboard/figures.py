@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from conch.experience import CostSummary, ExperiencePoint
 from conch.views import EXECUTED, amount_words
-from conch_services.dashboard.numerals import fixed, signed
+from conch_services.dashboard.drawings.numerals import fixed, signed
 from conch_services.dashboard.story.strip import adds
 
 MOST_ACTIONS = 8

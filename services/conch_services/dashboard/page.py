@@ -18,7 +18,7 @@ from conch.views import action_words, needed, scored_of, step_words, total_ms
 from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
-from conch_services.dashboard.numerals import fixed, signed
+from conch_services.dashboard.drawings.numerals import fixed, signed
 from conch_services.dashboard.ranges.wanted import PARAMETER, USUAL_LAST, WantedRange, wanted_range
 from conch_services.dashboard.story.ending import run_end
 from conch_services.dashboard.story.strip import adds, reward_strip

@@ -12,7 +12,7 @@ from conch.experience import ExperiencePoint
 from conch.needs import HUMAN_SCORER
 from conch.requests import APPROVAL
 from conch.rewards.watch import ActiveAlarm, alarm_name
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 
 EXTREME: Final = 2.0
 """Standard deviations from the mean beyond which a total is extreme."""

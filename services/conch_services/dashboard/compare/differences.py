@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from conch.experience import ExperiencePoint
 from conch.views import EXECUTED, Interval, difference_interval, moves_goal
 from conch_services.dashboard.compare.subjects import ComparedSubject
-from conch_services.dashboard.numerals import fixed, signed
+from conch_services.dashboard.drawings.numerals import fixed, signed
 from conch_services.dashboard.story.strip import adds
 
 MOST_POINTS: Final = 40
@@ -80,8 +80,10 @@ def figure_rows(subjects: Sequence[ComparedSubject]) -> list[FigureRow]:
         for name, amount in found.items():
             sums[name] += abs(amount)  # type: ignore[assignment]
     least = LEAST_SHOWN * max(1, len(paid))
+    scored = {score.component for one in subjects for point in one.points for score in point.scores}
     named = [name for name, amount in sums.most_common(MOST_PARTS) if amount >= least]
-    measures += [(f"paid: {name}", _amount_of(paid, name), _signed, _signed) for name in named]
+    titles = {name: f"paid for {name}" if name in scored else name for name in named}
+    measures += [(titles[name], _amount_of(paid, name), _signed, _signed) for name in named]
     return [_row(title, subjects, of, write, away) for title, of, write, away in measures]
 
 

@@ -42,9 +42,9 @@ from conch_schemas import (
 from conch_services.dashboard.asking import after, asked
 from conch_services.dashboard.cycles.alike import BetterAct, better_acts
 from conch_services.dashboard.cycles.filters import WantedCycles, wanted_cycles
+from conch_services.dashboard.drawings.waterfall import BEARING, unweighted, waterfall
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.story.strip import adds, reward_strip
-from conch_services.dashboard.waterfall import BEARING, unweighted, waterfall
 from conch_services.dashboard.world import DashboardContext
 
 LARGEST = 2**63 - 1

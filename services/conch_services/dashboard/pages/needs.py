@@ -14,8 +14,8 @@ from conch.experience import ExperienceReader, ShownCheck
 from conch.views import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import QueryResult, after, asked, kept, number_of
+from conch_services.dashboard.drawings.goal_lanes import LANE_WIDTH, goal_lanes
 from conch_services.dashboard.figures import AGAIN, Columns, short, thinned
-from conch_services.dashboard.goal_lanes import LANE_WIDTH, goal_lanes
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.ranges.wanted import USUAL, WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import CycleWindow, sampled_in, taken_words, window_of

@@ -16,13 +16,13 @@ from conch.rewards.watch import ActiveAlarm
 from conch.views import scored_of
 from conch_schemas import ExperienceRecorded, ScoredPart
 from conch_services.dashboard.asking import asked, kept
+from conch_services.dashboard.drawings.waterfall import waterfall
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.ranges.wanted import USUAL_LAST, WantedRange, wanted_range
 from conch_services.dashboard.ranges.window import points_in, window_of
 from conch_services.dashboard.reviewing import ReviewCandidate, candidates
 from conch_services.dashboard.story.verdicts import review_verdict
-from conch_services.dashboard.waterfall import waterfall
 from conch_services.dashboard.world import DashboardContext
 
 MOST = 2000

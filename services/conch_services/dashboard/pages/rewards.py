@@ -15,9 +15,9 @@ from starlette.routing import Route
 from conch.consumer.group import standings
 from conch.consumer.operations import watched
 from conch.experience import BackfillReader, ExperiencePoint, ExperienceReader, ScoredSince
+from conch.rewards import weights_in_tasks
 from conch.rewards.watch import ActiveAlarm
-from conch.rewards.weights import weights_in_tasks
-from conch.views import reward_rows, role_words, share_words
+from conch.views import reward_rows, role_words, share_words, step_words
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import after, asked, kept
 from conch_services.dashboard.components import (
@@ -134,11 +134,13 @@ def _rewards(reader: ExperienceReader, agent: str, wanted: WantedRange, waiting:
         for score in point.scores:
             if score.value is not None:
                 values[score.component, score.scorer].append(score.value)
+    paid = _paid(points)
     rows = [
         row.document()
         | (figures_of(points, row.component, row.scorer) if taken else {})
         | {
             "share": share_of(row.component, row.role, found),
+            "pays": next((paid[name] for name in _steps(row.component) if name in paid), None),
             "bit": bit[row.component] if row.role not in ("beside", "dropped") else 0,
             "strip": strip(values[row.component, row.scorer], row.range),
         }
@@ -156,7 +158,7 @@ def _rewards(reader: ExperienceReader, agent: str, wanted: WantedRange, waiting:
         cycle_capped=bit["cycle"],
         apart=tuple(_apart(reader.backfill, agent, points)),
         sets=tuple(_sets(sets)),
-        paid=_paid(points),
+        paid=paid,
         in_tasks=weights_in_tasks(sets[-1].parts) if sets else {},
         position=position,
         taken=taken,
@@ -186,6 +188,11 @@ def _apart(scores: BackfillReader, agent: str, points: Sequence[ExperiencePoint]
         for component, *pair in pairs[:MOST_PAIRS]
     ]
     return sorted((one for one in compared if one.count), key=lambda one: -(one.apart or 0.0))
+
+
+def _steps(component: str) -> tuple[str, str]:
+    """The words of the steps of a total in which a component shows itself."""
+    return step_words(component), step_words(f"gate:{component}")
 
 
 def _paid(points: Sequence[ExperiencePoint]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
-from conch.rewards.weights import weights_in_tasks
+from conch.rewards import weights_in_tasks
 from conch.text import safe_text
 from conch.views import ComponentOrigin, RewardRow, action_words, component_origin, reward_rows, step_words
 from conch_schemas import WeightsSet

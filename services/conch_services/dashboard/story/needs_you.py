@@ -19,7 +19,7 @@ from conch.training import lineage_of
 from conch.views import AlarmRow, alarm_rows, approvals_shown, check_words, why_ended
 from conch_schemas import AlarmKind
 from conch_services.dashboard.asking import QueryResult, asked
-from conch_services.dashboard.numerals import fixed
+from conch_services.dashboard.drawings.numerals import fixed
 from conch_services.dashboard.page import agents_of
 from conch_services.dashboard.story.round_ends import round_end
 from conch_services.dashboard.world import DashboardContext

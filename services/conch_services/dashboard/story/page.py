@@ -13,8 +13,7 @@ from starlette.routing import Route
 from conch.experience import ExperienceReader, GoalMove
 from conch.rewards.watch import MEANINGS, alarm_name
 from conch.text import safe_text
-from conch.views import Change, VerdictKind, action_words, life_verdict
-from conch.views.life.changes import REWARD
+from conch.views import REWARD_CHANGE, Change, VerdictKind, action_words, life_verdict
 from conch_services.dashboard.asking import QueryResult, asked, kept
 from conch_services.dashboard.page import agent_of, drawn, page, surroundings
 from conch_services.dashboard.pages.approval import approvals_of
@@ -297,7 +296,7 @@ def _data(
 def _changes(life: LifeFigures, verdict: VerdictKind) -> list[Change]:
     """What changed; a change of the reward is chance where the verdict, which looks at the whole life, says no more."""
     moves = verdict in ("learning", "risen", "levelled", "falling")
-    return [one if moves or one.title != REWARD else one._replace(kind="") for one in life.changes]
+    return [one if moves or one.title != REWARD_CHANGE else one._replace(kind="") for one in life.changes]
 
 
 def _baselines(life: LifeFigures, start: float | None) -> list[tuple[float, str]]:

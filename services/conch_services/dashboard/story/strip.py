@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from conch.rewards.watch import ComposedReward, amounts
 from conch.views import step_words
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 
 WIDTH: Final = 100.0
 """Width of a strip, which stands for a sum of 1, or for the larger of the two sums where that is more."""

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from conch.data import Manifest
 from conch.views import LineageShown, Memories
+from conch_services.dashboard.drawings.numerals import signed
 from conch_services.dashboard.learning import PolicyReward
-from conch_services.dashboard.numerals import signed
 from conch_services.dashboard.reviewing import ReviewCandidate
 from conch_services.dashboard.stream.sessions import SessionTurn
 

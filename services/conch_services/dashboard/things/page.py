@@ -24,7 +24,7 @@ from conch.views import dead_letter_row, memories_shown, role_words, share_words
 from conch_schemas import ExperienceRecorded, WeightsSet
 from conch_services.dashboard.api.memories import memory_read
 from conch_services.dashboard.asking import asked
-from conch_services.dashboard.numerals import fixed, signed
+from conch_services.dashboard.drawings.numerals import fixed, signed
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import policy_set, shown
 from conch_services.dashboard.story.component import look as look_at_component

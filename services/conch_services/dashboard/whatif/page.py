@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
+from conch.rewards import weights_in_tasks
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
@@ -36,6 +37,8 @@ class WhatIfFigures(NamedTuple):
     """The others, with the sum 1; empty: all were 0."""
     found: WhatIf | None
     version: str
+    is_of_task: bool
+    """Whether they are those of an act of a task, of whose weights others have a part."""
     is_moved: bool
     """Whether any weight is another than the one in force."""
 
@@ -58,7 +61,9 @@ async def whatif(request: Request) -> Response:
         tried = {name: _tried(given.get(name, weight), weight) for name, weight in weights.items()}
         table, is_moved = shares(tried), tried != weights
         found = what_if(points, parts, table) if table else None
-        return WhatIfFigures(weights, table, found, sets[-1].version, is_moved)
+        inside = weights_in_tasks(parts)
+        is_of_task = bool(inside) and all(abs(newest.get(name, 0.0) - inside[name]) < 1e-6 for name in inside)
+        return WhatIfFigures(weights, table, found, sets[-1].version, is_of_task, is_moved)
 
     looked = await asked(world.read(look))
     template = "whatif_now.html" if "hx-request" in request.headers else "whatif.html"

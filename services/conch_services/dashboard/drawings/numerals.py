@@ -5,8 +5,8 @@ A page's scripts follow the same rule (`signed` and `fixed` in words.js).
 
 from __future__ import annotations
 
-from conch.views.line import fixed as plain_fixed
-from conch.views.line import signed as plain_signed
+from conch.views import fixed as plain_fixed
+from conch.views import signed as plain_signed
 
 MINUS = "\N{MINUS SIGN}"
 """As wide as a plus, where figures stand below each other; a hyphen is not."""

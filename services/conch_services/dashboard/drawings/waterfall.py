@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from conch.views import step_words
 from conch_schemas import ExperienceRecorded, ScoredPart
-from conch_services.dashboard.numerals import signed
+from conch_services.dashboard.drawings.numerals import signed
 
 WIDTH = 200.0
 """Width of the drawing: of LOW to HIGH, or as far as the sums go beyond."""

@@ -1,0 +1,1 @@
+"""What pages draw from figures: numbers, the waterfall of a total, the lanes of goals."""

@@ -100,8 +100,9 @@ def every(target: Path, home: Path | None, cycles: int) -> None:
             for colours in ("light", "dark"):
                 for width, size in WIDTHS.items():
                     context = browser.new_context(
-                        storage_state=session, color_scheme=colours, viewport=size, reduced_motion="reduce"
-                    )
+                        storage_state=session, color_scheme=colours, viewport=size, reduced_motion="reduce",
+                        is_mobile=width == "narrow",
+                    )  # fmt: skip
                     page = context.new_page()
                     for path in EVERY_PATH:
                         opened(page, f"{inside}{path.format(cycle=cycle)}")

@@ -64,8 +64,15 @@ function rect(attributes) {
   return made;
 }
 
+function bar(level) {
+  const drawn = document.createElementNS(SVG, "svg");
+  for (const [name, value] of Object.entries({ class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" })) drawn.setAttribute(name, value);
+  drawn.append(rect({ width: 100 * level, height: 8, class: level < 0.25 ? "bad" : "" }));
+  return drawn;
+}
+
 function meters(id, some) {
-  $(id).replaceChildren(...some.flatMap(([name, level]) => [make("dt", {}, name), make("dd", {}, make("meter", { min: 0, max: 1, low: 0.25, high: 0.6, optimum: 1, value: level }), ` ${level.toFixed(2)}`)]));
+  $(id).replaceChildren(...some.flatMap(([name, level]) => [make("dt", {}, name), make("dd", {}, bar(level), ` ${level.toFixed(2)}`)]));
 }
 
 function tick(now) {

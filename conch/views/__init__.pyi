@@ -224,6 +224,7 @@ from .training.forks import fork_row as fork_row
 from .training.forks import forks_shown as forks_shown
 from .training.gate_decisions import GateDecision as GateDecision
 from .training.gate_decisions import gate_decisions as gate_decisions
+from .training.learning_curve import FEWEST_SMOOTHED as FEWEST_SMOOTHED
 from .training.learning_curve import LearningCurve as LearningCurve
 from .training.lineage import LineageDetail as LineageDetail
 from .training.lineage import LineageRound as LineageRound

@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.data import LeftOut, Selection, write_snapshot
-from conch.experience import ExperiencePoint
+from conch.experience import AdapterAct, ExperiencePoint
 from conch.minds.memory import BanditMemory, save
-from conch.views import learning_progress
+from conch.views import FEWEST_SMOOTHED, learning_progress
 from conch.views.life.key_figures import FEWEST
+from conch.views.training.learning_curve import learning_curve
 from conch_schemas import PolicySet, cycle_event_id, source_of
 from conch_services.dashboard.drawings.numerals import signed
+from conch_services.dashboard.figures import moving_mean
 from conch_services.dashboard.learning import by_policy, curves
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
@@ -115,3 +117,16 @@ def test_each_policy_has_a_line_where_it_acted() -> None:
         ("b", 1, 1.0),
     ]
     assert curves(acted, ["a", "b"]) == {"a": [0.0, None, 0.5, None], "b": [None, 1.0, None, None]}
+
+
+def test_a_moving_mean_invents_no_rise_at_its_beginning() -> None:
+    """The mean of one or two acts is no point of a curve once there are more; of a life that just began it is."""
+    totals = [1.0, *[0.0] * 9]
+    acted = [(cycle, "a", total) for cycle, total in enumerate(totals)]
+
+    for line in (moving_mean(totals), curves(acted, ["a"])["a"]):
+        assert line[: FEWEST_SMOOTHED - 1] == [None] * (FEWEST_SMOOTHED - 1)
+        assert line[FEWEST_SMOOTHED - 1 :] == pytest.approx([1 / 8, 1 / 9, 1 / 10], abs=1e-4)
+    assert moving_mean(totals[:2]) == [1.0, 0.5]
+    of_base = learning_curve([AdapterAct(cycle, 0.0, None, total) for cycle, _, total in acted], {None: "base"})
+    assert of_base.curves["base"][:8] == (*[None] * 7, pytest.approx(1 / 8))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from math import ceil
 from statistics import fmean
@@ -19,6 +19,9 @@ MOST_CURVES: Final = 8
 """Adapters with a curve of their own: those that acted last."""
 SMOOTH: Final = 25
 """Acts of an adapter that its moving mean is taken over."""
+FEWEST_SMOOTHED: Final = 8
+"""Acts that a moving mean is of at least, unless there are fewer in all: the mean of the first two or three would be
+drawn as a rise or a fall of the curve (ours)."""
 BASE_ALONE: Final = "base"
 """Name of the curve of the model without an adapter."""
 
@@ -29,11 +32,13 @@ class LearningCurve(View):
     cycles: tuple[int, ...]
     """The last cycle of each point."""
     curves: dict[str, tuple[float | None, ...]]
-    """By name: `base`, else generation and first digits of the digest. None where it did not act."""
+    """By name: `base`, else generation and first digits of the digest. None where it did not act, and before its
+    FEWEST_SMOOTHED-th act of more."""
 
 
 def learning_curve(acts: Sequence[AdapterAct], names: Mapping[str | None, str]) -> LearningCurve:
     """The curves of these acts, oldest first; `names`: of each adapter that is known."""
+    counts = Counter(act.adapter for act in acts)
     last = {act.adapter: place for place, act in enumerate(acts)}
     shown = sorted(sorted(last, key=lambda one: -last[one])[:MOST_CURVES], key=lambda one: last[one])
     means = {adapter: deque[float](maxlen=SMOOTH) for adapter in shown}
@@ -46,7 +51,8 @@ def learning_curve(acts: Sequence[AdapterAct], names: Mapping[str | None, str]) 
         for act in bucket:
             if act.adapter in means:
                 means[act.adapter].append(act.total)
-                points[act.adapter] = fmean(means[act.adapter])
+                if len(means[act.adapter]) >= FEWEST_SMOOTHED or counts[act.adapter] < FEWEST_SMOOTHED:
+                    points[act.adapter] = fmean(means[act.adapter])
         cycles.append(bucket[-1].cycle)
         for adapter, line in lines.items():
             line.append(points.get(adapter))

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Final, NamedTuple, TypedDict
 
 from conch.experience import CostSummary, ExperiencePoint
-from conch.views import EXECUTED, amount_words
+from conch.views import EXECUTED, FEWEST_SMOOTHED, amount_words
 from conch_services.dashboard.drawings.numerals import fixed, signed
 from conch_services.dashboard.story.strip import adds
 
@@ -46,7 +46,7 @@ def columns(points: Sequence[ExperiencePoint], shown: int, since: int = 0) -> Co
     """The lines of the last `shown` of these points, from cycle `since` on: the total and its moving mean, that of each
     part, the needs.
 
-    A mean is over MEAN cycles; at the beginning of a life over those that there are.
+    A mean is over MEAN cycles; at the beginning of a life over those that there are, FEWEST_SMOOTHED at least.
     """
     added = [adds(point) for point in points]
     parts = dict.fromkeys(name for one in added for name in one)
@@ -86,7 +86,8 @@ def short(value: float | None) -> float | None:
 
 def moving_mean(values: Sequence[float | None], window: int = MEAN) -> list[float | None]:
     """The mean of the last `window` values up to each place, to four digits; None values are left out, without any it
-    is None."""
+    is None, as at the first places up to FEWEST_SMOOTHED of more."""
+    enough = FEWEST_SMOOTHED if len(values) >= FEWEST_SMOOTHED else 1
     found: list[float | None] = []
     total, count = 0.0, 0
     for at, value in enumerate(values):
@@ -94,7 +95,7 @@ def moving_mean(values: Sequence[float | None], window: int = MEAN) -> list[floa
         for one, sign in ((value, 1), (gone, -1)):
             if one is not None:
                 total, count = total + sign * one, count + sign
-        found.append(round(total / count, 4) if count else None)
+        found.append(round(total / count, 4) if count and at + 1 >= enough else None)
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from conch.views import Acted
+from conch.views import FEWEST_SMOOTHED, Acted
 
 WINDOW: Final = 25
 """Cycles of a moving mean."""
@@ -37,7 +38,9 @@ def by_policy(acted: Sequence[Acted]) -> list[PolicyReward]:
 
 
 def curves(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, list[float | None]]:
-    """For each of these policies the mean of its last 25 cycles at each cycle that it acted in; else None."""
+    """For each of these policies the mean of its last 25 cycles at each cycle that it acted in; else None, as where it
+    has acted fewer than FEWEST_SMOOTHED times of more."""
+    counts = Counter(policy or "none" for _, policy, _ in acted)
     lines: dict[str, list[float | None]] = {policy or "none": [] for policy in policies}
     recent: dict[str, list[float]] = {name: [] for name in lines}
     for _, policy, total in acted:
@@ -45,5 +48,6 @@ def curves(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, 
         for name, line in lines.items():
             if name == own:
                 recent[name] = [*recent[name][1 - WINDOW :], total]
-            line.append(fmean(recent[name]) if name == own else None)
+            is_enough = name == own and (len(recent[name]) >= FEWEST_SMOOTHED or counts[name] < FEWEST_SMOOTHED)
+            line.append(fmean(recent[name]) if is_enough else None)
     return lines

@@ -199,7 +199,9 @@ class Home:
             return ""
         except (OSError, ValueError) as error:
             wrong = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else "is damaged"
-            return f"{self.run_file} {wrong}, so the run in progress is not found; a run writes it anew when it starts"
+            return (
+                f"{self.run_file} {wrong}, so a run in progress would not be found; a run writes it anew when it starts"
+            )
         return ""
 
     def agents(self) -> dict[str, str]:

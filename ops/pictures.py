@@ -1,8 +1,8 @@
 """Make the pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard, a team.
 
 python ops/pictures.py makes the pictures of the documentation. With --every DIRECTORY one of every page,
-whole, in both colours and three widths, of a fresh home, or of one (--home) whose run goes on. It needs the extra
-`dev`; Chromium is the system's.
+whole, in both colours and three widths, of a fresh home, or of one (--home) in which it starts a run. It needs
+the extra `dev`; Chromium is the system's.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=CYCLES, help="of the run whose pages are shown")
     parser.add_argument("--every", type=Path, metavar="DIRECTORY", help="every page, in both colours and three widths")
-    parser.add_argument("--home", type=Path, help="of --every: a home whose run goes on meanwhile")
+    parser.add_argument("--home", type=Path, help="of --every: a home, in which a run is started")
     chosen = parser.parse_args()
     if chosen.every:
         every(chosen.every, chosen.home, chosen.cycles)
@@ -173,7 +173,7 @@ def running(home: Path, cycles: int, *options: str) -> Iterator[str]:
 def best_cycle(home: Path) -> int:
     """The number of a cycle that has much to show: of the last hundred the best paid that did something."""
     rows = json.loads(said("cycle", "list", "--home", str(home), "--limit", "100", "--json"))["cycles"]
-    done = [row for row in rows if row["complete"] and row["outcome"] == "success"]
+    done = [row for row in rows if row["complete"] and row["outcome"] == "success"] or rows
     return int(max(done, key=lambda row: row["total"])["cycle"])
 
 

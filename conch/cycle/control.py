@@ -98,7 +98,7 @@ class AgentReport(TypedDict):
     mind: NotRequired[str]
     """Kind and model of the mind that decides: of several, of the one that replied last."""
     phase: NotRequired[str]
-    """Step of its cycle: think, ground, decide, act, reflect; rest: between two cycles."""
+    """Step of its cycle: think, while its mind is asked; ground, decide, act, reflect; rest: between two cycles."""
     asks: NotRequired[OpenQuestionReport]
     """The open question to its mind; left out before it has been open for 2 s."""
     approval: NotRequired[ApprovalReport]

@@ -80,7 +80,10 @@ def rule(
         _refuse_memory(name, state, window)
         _refuse_arguments(name, function, "state, action" if state else "actions" if window else "action")
         doc = function.__doc__ or ""
-        info = RuleInfo(name, version, weight, low, high, timeout, doc, held_out, state is not None, window)
+        seconds = None if timeout is None else float(timeout)
+        info = RuleInfo(
+            name, version, float(weight), low, high, seconds, doc, bool(held_out), state is not None, window
+        )  # 1 and True are taken as well, and run.json holds numbers and truth values alone
         declare_as(function, DeclaredRule(info, function, state))
         return function
 

@@ -93,7 +93,7 @@ def signed(value: float, digits: int = 3) -> str:
 def fixed(value: float, digits: int) -> str:
     """`value` with `digits` decimals, a half away from zero, by its shortest decimal text: 0.5625 is `0.563`.
 
-    A page's scripts follow the same rule (`fixed` in words.js); what rounds to zero has no sign.
+    What rounds to zero has no sign.
     """
     rounded = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), context=_HALVES_UP)
     return f"{rounded or abs(rounded):f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from conch.consumer import ServiceContext, ServiceDeclaration, bind
 from conch.consumer.declare import spec_of
 from conch.errors import ContractError
 from conch.rules import DeclaredRule, RuleInfo, rule_of
+from conch.run_info import RunInfo
 from conch_schemas import ActionTaken, AlarmRaised
 
 CONTEXT = ServiceContext(Settings(), Path("/nowhere"))
@@ -45,6 +46,14 @@ def test_a_rule_without_parentheses_is_refused_in_words() -> None:
         @rule
         def brief(action: ActionTaken) -> float:
             return 1.0
+
+
+def test_numbers_and_truth_values_of_a_rule_are_written_as_such() -> None:
+    """A weight of False and a held_out of 1 are taken, and the run's own record of the rule can be read again."""
+    info = rule_of(rule(weight=False, held_out=1, timeout=2, range=(0, 1))(brevity)).info  # type: ignore[arg-type]
+
+    assert RunInfo.decode(RunInfo(pid=1, rules=(asdict(info),)).encode()).rules[0]["held_out"] is True
+    assert [type(value) for value in (info.weight, info.held_out, info.timeout)] == [float, bool, float]
 
 
 def test_a_rule_stays_a_plain_function() -> None:

@@ -76,6 +76,7 @@ async def test_an_act_waits_until_a_person_approves_it(
     [fact] = life.facts(ActAsked)
     assert (fact.why, fact.action.skill, fact.until - fact.time > timedelta(seconds=LONG - 60)) == (WHY, "launch", True)
     assert (status["state"], status["approval"]["id"], status["approval"]["why"]) == ("approval", act, WHY)
+    assert status["phase"] == "act"
     assert f"conch approve {act}" in status["why"]
 
     assert (await running.ask("approve", {"act": act, "why": "a good kite"}))["decision"] == "approved"

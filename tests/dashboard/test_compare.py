@@ -142,7 +142,9 @@ def test_a_difference_that_rounds_to_nothing_is_not_marked() -> None:
     """However narrow its interval: what is shown as 0 is no more and no less."""
     tiny = difference_cell("0.135", Interval(1e-6, 1e-9), signed)
     more = difference_cell("0.135", Interval(0.1, 0.01), signed)
+    edge = difference_cell("0.135", Interval(0.0105, 0.0052), signed)
 
+    assert (edge.between, edge.kind) == ("+0.000 to +0.021", "")
     assert (tiny.difference, tiny.between, tiny.kind) == ("+0.000", "+0.000 to +0.000", "")
     assert (more.difference, more.kind) == ("+0.100", "more")
 

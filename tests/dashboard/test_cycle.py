@@ -63,8 +63,8 @@ async def test_goals_that_the_act_left_as_they_were_are_folded(dashboard: Dashbo
     assert {"moved", "lost", "broken"} <= {one.one("bdi").text for one in page.all("ul", class_="claims")[1].all("li")}
 
 
-async def test_the_waterfall_takes_the_greater_part_of_its_card(tab: Page) -> None:
-    """Of what is left beside the names and amounts."""
+async def test_the_waterfall_takes_two_fifths_of_its_card(tab: Page) -> None:
+    """And more: names, factors and amounts share the rest."""
     await tab.goto("./cycles/8")
 
     shares = await tab.locator("#fall").evaluate(

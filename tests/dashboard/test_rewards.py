@@ -61,6 +61,29 @@ async def test_what_the_parts_pay_adds_up_to_the_mean_reward(dashboard: Dashboar
     assert rows["alignment"] == "–"
 
 
+async def test_a_scorer_that_does_not_count_pays_nothing(dashboard: Dashboard) -> None:
+    """Of two that judge one component the pay stands in the row of the one in force."""
+    act = await dashboard.world.read(lambda reader: reader.cycles.act("echo", 60))
+    assert act is not None
+    await dashboard.live([said_score(act, "execution", 0.5, "so", (-1.0, 1.0), 1)])
+
+    rows = [
+        row
+        for row in (await page(dashboard)).one("table", id="components").all("tr")[1:]
+        if row["data-component"] == "execution"
+    ]
+
+    assert {row["data-scorer"]: row.all("td")[3].text == "–" for row in rows} == {"reward": False, "human": True}
+
+
+async def test_the_page_of_a_part_says_its_weight_in_tasks(dashboard: Dashboard) -> None:
+    """Beside the one outside; and What if says of which acts its weights are."""
+    told = (await page(dashboard, "/rewards/component/format")).one("dl").text
+
+    assert "weight 0.300; 0.270 in acts of a task" in told
+    assert "as in acts of a task" not in (await page(dashboard, "/whatif")).one("h2", id="weights-title").text
+
+
 async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> None:
     """Component, scorer, weight, mean, percentiles, coverage, errors, late: as `conch reward list --json` has them."""
     told = (await dashboard.client.get("/api/v1/rewards?limit=400")).json()["rewards"]

@@ -54,10 +54,16 @@ def job(memory_mib: int | None = None) -> TrainingJob:
     ("round", "words", "task", "advice"),
     [
         (refused("gate", verdict="refused"), "The gate", "see which condition failed", "Look at the conditions"),
-        (refused("gate", "the engine does not serve it: x"), "The gate", "bring the engine in order", "not be held"),
+        (refused("gate", "the engine does not serve it: x"), "The gate", "bring the engine in order", "the version of"),
         (refused("gate", verdict="inconclusive"), "The gate", "bring the engine in order", "not be held"),
         (refused("shadow", verdict="passed"), "The shadow trial", "see what it would have done", "did not act"),
         (refused("canary", verdict="passed"), "The canary", "see what its cycles earned", "Look at the cycles"),
+        (
+            refused("canary", "The engine does not serve it: x", "passed"),
+            "The canary",
+            "bring the engine in order",
+            "the version of the engine",
+        ),
         (refused("file"), "The check of its files", "look at the file that is named", "trains a new adapter"),
     ],
 )
@@ -78,6 +84,13 @@ def test_each_refusal_has_its_own_advice(round: TrainingRound, words: str, task:
         (failure_of(FULL, job())[0], "make room on the disk", "Free some space"),
         (failure_of(MemoryError(), job())[0], "give it more memory", "training.batch_size"),
         (failure_of(MemoryError(), job(2048))[0], "give it more memory", "training.memory_mib"),
+        (
+            failure_of(PermissionError(13, "Permission denied", "/x"), job())[0],
+            "let the trainer write there",
+            "permissions",
+        ),
+        ("the process was killed by signal 9: the machine may be out of memory", "free some memory", "batch_size"),
+        (failure_of(TypeError("unsupported memory format"), job())[0], "mend what stopped it", "mend its cause"),
         (failure_of(ImportError("x", name="peft"), job())[0], "install what it needs", "where the trainer runs"),
         ("the loss is no number at step 3 of 9: a lower learning rate may help", "lower the learning rate", "astray"),
         (failure_of(KeyError("x"), job())[0], "mend what stopped it", "mend its cause"),

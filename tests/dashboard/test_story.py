@@ -182,6 +182,7 @@ async def test_the_curve_is_held_against_blind_choice_and_ends_with_a_whole_grou
 
     assert [words for _, words in found["baselines"]] == ["first 100 cycles", "choosing blindly"]
     assert (found["x"][-1], found["behind"]) == (8 * 27, 8 * 28 + 2)
+    assert {len(found[name]) for name in ("x", "mean", "low", "high", "lower", "upper", "time")} == {28}
 
 
 async def test_the_cycle_under_the_cursor_is_told_and_enter_opens_it(tab: Page, dashboard: Dashboard) -> None:

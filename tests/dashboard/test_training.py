@@ -128,5 +128,6 @@ def test_a_moving_mean_invents_no_rise_at_its_beginning() -> None:
         assert line[: FEWEST_SMOOTHED - 1] == [None] * (FEWEST_SMOOTHED - 1)
         assert line[FEWEST_SMOOTHED - 1 :] == pytest.approx([1 / 8, 1 / 9, 1 / 10], abs=1e-4)
     assert moving_mean(totals[:2]) == [1.0, 0.5]
+    assert moving_mean([None] * 20 + totals)[:28] == [*[None] * 27, 0.125]
     of_base = learning_curve([AdapterAct(cycle, 0.0, None, total) for cycle, _, total in acted], {None: "base"})
     assert of_base.curves["base"][:8] == (*[None] * 7, pytest.approx(1 / 8))

@@ -274,11 +274,11 @@ class AgentMemory(_MemoryModel):
 
     @property
     def phase(self) -> str:
-        """The step of the cycle that comes next, as far as events tell: ground, decide, act, reflect; rest where no
-        cycle is open."""
+        """The step of the cycle that comes next, as far as events tell: ground, decide, act (also while an approval is
+        waited for), reflect; rest where no cycle is open."""
         if self.thought is None:
             return "rest"
-        if self.decided is None:
+        if self.decided is None and self.asked is None:
             return "ground" if self.grounded is None else "decide"
         return "act" if self.taken is None else "reflect"
 

@@ -10,6 +10,7 @@ from statistics import fmean
 from conch.experience import ExperiencePoint
 from conch.rewards import agreement
 from conch.rewards.watch import amounts, variance_shares
+from conch_services.dashboard.drawings.numerals import MINUS
 
 BINS = 24
 """Number of bins of a strip."""
@@ -52,7 +53,8 @@ def strip(values: Sequence[float], limits: Sequence[float] | None) -> ValueStrip
     zero = round((0.0 - low) / wide * WIDTH, 2) if low < 0.0 < high else None
     fullest = max(counts, key=lambda place: (counts[place], -place))
     at = [low + wide * (fullest + end) / BINS for end in (0, 1)]
-    words = f"{len(values)} values from {min(values):g} to {max(values):g}, most between {at[0]:g} and {at[1]:g}"
+    words = f"{len(values)} values from {own[0]:g} to {own[1]:g}, most between {at[0]:g} and {at[1]:g}"
+    words = words.replace("-", MINUS)
     return ValueStrip(tuple(bars), zero, words, low, high)
 
 

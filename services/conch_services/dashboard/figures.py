@@ -86,8 +86,9 @@ def short(value: float | None) -> float | None:
 
 def moving_mean(values: Sequence[float | None], window: int = MEAN) -> list[float | None]:
     """The mean of the last `window` values up to each place, to four digits; None values are left out, without any it
-    is None, as at the first places up to FEWEST_SMOOTHED of more."""
-    enough = FEWEST_SMOOTHED if len(values) >= FEWEST_SMOOTHED else 1
+    is None, as before the FEWEST_SMOOTHED-th value of more."""
+    enough = FEWEST_SMOOTHED if sum(value is not None for value in values) >= FEWEST_SMOOTHED else 1
+    known = 0
     found: list[float | None] = []
     total, count = 0.0, 0
     for at, value in enumerate(values):
@@ -95,7 +96,8 @@ def moving_mean(values: Sequence[float | None], window: int = MEAN) -> list[floa
         for one, sign in ((value, 1), (gone, -1)):
             if one is not None:
                 total, count = total + sign * one, count + sign
-        found.append(round(total / count, 4) if count and at + 1 >= enough else None)
+        known += value is not None
+        found.append(round(total / count, 4) if count and known >= enough else None)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from conch.experience import ExperienceReader
 from conch.views import costs_words
+from conch_services.dashboard.drawings.numerals import signed
 
 LAST: Final = 100
 """Cycles that the mean and the cost are over."""
@@ -71,7 +72,7 @@ def more_of(reader: ExperienceReader, brief: AgentBrief) -> AgentMore:
     means = bucketed(totals)
     return AgentMore(
         curve=path(means),
-        curve_words=f"{means[0]:+.2f} to {means[-1]:+.2f} over {len(totals)} cycles" if means else "",
+        curve_words=f"{signed(means[0], 2)} to {signed(means[-1], 2)} over {len(totals)} cycles" if means else "",
         goals=len(checks),
         best=max(measures, default=None),
         reached=sum(check.outcome == "achieved" for check in checks),

@@ -16,6 +16,7 @@ from conch.data import Manifest, Row, rows_between
 from conch.experience import ExperienceReader
 from conch.home import DEFAULT_HOME, Home
 from conch_services.dashboard.asking import asked, number_of
+from conch_services.dashboard.drawings.numerals import MINUS
 from conch_services.dashboard.lineages import DataSets, data_sets
 from conch_services.dashboard.page import page
 from conch_services.dashboard.story.verdicts import data_verdict
@@ -98,13 +99,17 @@ def figures(about: Manifest) -> list[BarFigure]:
     found = (
         BarFigure("Tool", bars(said.by_skill)),
         BarFigure("Outcome", bars(said.by_status)),
-        BarFigure("Reward", steps(said.by_reward, "{:+.2f} to {:+.2f}")),
+        BarFigure("Reward", _spans(said.by_reward)),
         BarFigure("Length", steps(said.by_length, "{1:,.0f} to {0:,.0f} characters", 0.5)),
-        BarFigure("Pairs by margin", steps(said.pairs_by_margin, "{:+.2f} to {:+.2f}")),
+        BarFigure("Pairs by margin", _spans(said.pairs_by_margin)),
         BarFigure("Pairs by tier", bars(said.pairs_by_tier)),
         BarFigure("Origin", bars(said.by_origin)),
     )
     return [one for one in found if one.bars]
+
+
+def _spans(counts: Mapping[str, int]) -> list[Bar]:
+    return [one._replace(label=one.label.replace("-", MINUS)) for one in steps(counts, "{:+.2f} to {:+.2f}")]
 
 
 def bars(counts: Mapping[str, int]) -> list[Bar]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, pstdev
@@ -17,7 +17,7 @@ from conch.consumer.operations import watched
 from conch.experience import BackfillReader, ExperiencePoint, ExperienceReader, ScoredSince
 from conch.rewards import weights_in_tasks
 from conch.rewards.watch import ActiveAlarm
-from conch.views import reward_rows, role_words, share_words, step_words
+from conch.views import RewardRow, reward_rows, role_words, share_words, step_words
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import after, asked, kept
 from conch_services.dashboard.components import (
@@ -65,7 +65,7 @@ class RewardFigures:
     apart: tuple[Disagreement, ...]
     sets: tuple[dict[str, object], ...]
     paid: Mapping[str, float]
-    """What adds up to the mean -> the mean amount that it paid or took, by the words of the step; none of 0."""
+    """What adds up to the mean, but for rounding -> the mean amount that it paid or took, by the words of the step."""
     in_tasks: Mapping[str, float]
     """Component -> its weight in an act of a task, by the weight set in force; empty where it has no other there."""
     position: int
@@ -134,20 +134,20 @@ def _rewards(reader: ExperienceReader, agent: str, wanted: WantedRange, waiting:
         for score in point.scores:
             if score.value is not None:
                 values[score.component, score.scorer].append(score.value)
-    paid = _paid(points)
+    paid, sets = _paid(points), reader.charts.weight_sets(agent)
+    in_force = {part.component for part in sets[-1].parts} if sets else set()
     rows = [
         row.document()
         | (figures_of(points, row.component, row.scorer) if taken else {})
         | {
             "share": share_of(row.component, row.role, found),
-            "pays": next((paid[name] for name in _steps(row.component) if name in paid), None),
+            "pays": _pays(paid, row, in_force),
             "bit": bit[row.component] if row.role not in ("beside", "dropped") else 0,
             "strip": strip(values[row.component, row.scorer], row.range),
         }
         for row in reward_rows(reader.charts, agent, LAST, waiting)
     ]
     totals = [point.total for point in points]
-    sets = reader.charts.weight_sets(agent)
     return RewardFigures(
         rows=tuple(rows),
         count=len(points),
@@ -190,13 +190,16 @@ def _apart(scores: BackfillReader, agent: str, points: Sequence[ExperiencePoint]
     return sorted((one for one in compared if one.count), key=lambda one: -(one.apart or 0.0))
 
 
-def _steps(component: str) -> tuple[str, str]:
-    """The words of the steps of a total in which a component shows itself."""
-    return step_words(component), step_words(f"gate:{component}")
+def _pays(paid: Mapping[str, float], row: RewardRow, in_force: Collection[str]) -> float | None:
+    """What the row's component pays, by the words of its step or of its gate; None of a scorer that does not count."""
+    if row.role == "beside" or (row.role == "dropped" and row.component in in_force):
+        return None
+    names = (step_words(row.component), step_words(f"gate:{row.component}"))
+    return next((paid[name] for name in names if name in paid), None)
 
 
 def _paid(points: Sequence[ExperiencePoint]) -> dict[str, float]:
-    """The mean of what each step added to the totals; all of them add up to the mean total."""
+    """The mean of what each step added to the totals, up to rounding their sum; none that rounds to 0."""
     sums: Counter[str] = Counter()
     for point in points:
         for name, amount in adds(point).items():

@@ -1,7 +1,7 @@
 // Lines over cycles or time: uPlot with the page's colours, a legend with buttons, keys, and cursors that go together.
 import { along, around, colour, explore, upward } from "./plotting.js";
 import uPlot from "./vendor/uPlot.esm.min.js";
-import { make, signed } from "./words.js";
+import { fixed, make, signed } from "./words.js";
 
 const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
 /** Lines may lie on each other: through the gaps of one the other is seen, and each is told by more than its colour. */
@@ -46,7 +46,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
   let marked = [];
   const plot = figure.querySelector(".plot");
   const values = legend(figure.querySelector(".legend"), series, (place, show) => made.setSeries(place + 1, { show }));
-  const write = (value) => (value == null ? "–" : range || plain ? value.toFixed(digits) : signed(value, digits));
+  const write = (value) => (value == null ? "–" : range || plain ? fixed(value, digits) : signed(value, digits));
   const named = (x) => (time ? new Date(1000 * x).toLocaleString("en-GB") : `${unit} ${x.toLocaleString("en")}`);
   // Behind each name its value under the cursor, else the newest.
   const told = (u) => values((place) => {

@@ -73,8 +73,9 @@ export function lifeChart(figure, { open, zoom }) {
     const begin = data.x[at], behind = Math.min(begin + data.width, data.behind);
     const band = data.lower[at] == null ? "" : `; 8 of 10 between ${signed(data.lower[at], 2)} and ${signed(data.upper[at], 2)}`;
     const found = [[`cycles ${whole(begin)} to ${whole(behind - 1)}: mean ${signed(data.mean[at])}, ${signed(data.low[at], 2)} to ${signed(data.high[at], 2)}${band}`, ""]];
-    for (const [cycle, why] of data.flags) if (cycle >= begin && cycle < behind) found.push([`⚑ ${why}`, "flag"]);
-    for (const one of data.moments) if (one.cycle >= begin && one.cycle < behind) found.push([`${one.words} · cycle ${whole(one.cycle)}`, ""]);
+    const end = at === data.x.length - 1 ? data.behind + 1 : behind; // what comes after the last group is told with it
+    for (const [cycle, why] of data.flags) if (cycle >= begin && cycle < end) found.push([`⚑ ${why}`, "flag"]);
+    for (const one of data.moments) if (one.cycle >= begin && one.cycle < end) found.push([`${one.words} · cycle ${whole(one.cycle)}`, ""]);
     return found;
   }
 

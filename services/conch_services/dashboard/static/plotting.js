@@ -192,7 +192,7 @@ export function stroke(ctx, [x, y], [toX, toY], paint, dash = DASH) {
 function written(ctx, words, x, y, paint) {
   const wide = ctx.measureText(words).width, scale = devicePixelRatio;
   ctx.fillStyle = colour("card");
-  ctx.fillRect((ctx.textAlign === "right" ? x - wide : x) - 2 * scale, y - 10 * scale, wide + 4 * scale, 13 * scale);
+  ctx.fillRect(x - 2 * scale, y - 10 * scale, wide + 4 * scale, 13 * scale);
   ctx.fillStyle = paint;
   ctx.fillText(words, x, y);
 }

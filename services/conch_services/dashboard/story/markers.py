@@ -32,7 +32,7 @@ MOST_KEPT: Final = 400
 """Moments and spans of an agent that are kept, the newest."""
 MOST_AGENTS: Final = 32
 TURNS: Final = 2
-"""Changes back to the policy before from which on one line stands for all of them."""
+"""So many changes back to the policy before, in a row, are told by one line, as are those that follow (ours)."""
 QUIET: Final = timedelta(minutes=5)
 """Shortest time without an act that is marked (ours)."""
 QUIET_TIMES: Final = 5.0

@@ -286,7 +286,7 @@ def _data(
         "high": [round(one.high, 3) for one in some],
         "lower": [None if one.lower is None else round(one.lower, 3) for one in some],
         "upper": [None if one.upper is None else round(one.upper, 3) for one in some],
-        "time": [None if one is None else round(one.timestamp()) for one in life.begun],
+        "time": [None if one is None else round(one.timestamp()) for one in life.begun[: len(some)]],
         "baselines": _baselines(life, start),
         "moments": [one._asdict() for one in lines if begin <= one.cycle <= behind],
         "flags": [[one.cycle, safe_text(one.why, one_line=True)[:FLAG_WIDTH]] for one in _flags(life)],

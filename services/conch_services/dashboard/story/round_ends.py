@@ -41,14 +41,29 @@ _NOT_HELD: Final = (
     f"The gate could not be held, so nothing is known of the adapter. {_STAYS} Mend what the reason names, the engine "
     "or a judge, then conch train run begins the next round.",
 )
+_NOT_SERVED: Final = (
+    "bring the engine in order",
+    f"{_STAYS} Mend what the reason names, for instance the model or the version of the engine; then conch train run "
+    "begins the next round.",
+)
 _FAILURES: Final = (
     (
-        ("disk of", "No space left", "cannot be written"),
+        ("disk of", "No space left"),
         "make room on the disk",
-        "Free some space where the path points, or mend its permissions; then conch train run trains again.",
+        "Free some space where the path points; then conch train run trains again.",
     ),
     (
-        ("MiB", "memory"),
+        ("cannot be written", "Permission denied"),
+        "let the trainer write there",
+        "Mend the permissions of the path, or what stands in its way; then conch train run trains again.",
+    ),
+    (
+        ("out of memory",),
+        "free some memory",
+        "Stop what else takes memory there, or set training.batch_size lower; then conch train run trains again.",
+    ),
+    (
+        ("needs more than", "MiB"),
         "give it more memory",
         "Raise training.memory_mib, or set training.batch_size lower; then conch train run trains again.",
     ),
@@ -89,6 +104,8 @@ def round_end(one: TrainingRound) -> RoundEnd | None:
     if one.refused is None or one.phase != "refused" or one.refused.at not in _REFUSALS:
         return None
     by, task, advice = _REFUSALS[one.refused.at]
-    if one.refused.at == "gate" and (one.gated is None or one.gated.verdict != "refused"):
+    if why_ended(one).casefold().startswith("the engine does not serve it"):
+        task, advice = _NOT_SERVED
+    elif one.refused.at == "gate" and (one.gated is None or one.gated.verdict != "refused"):
         task, advice = _NOT_HELD
     return RoundEnd(True, f"{by} refused the adapter", task, advice)

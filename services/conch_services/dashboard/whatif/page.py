@@ -38,7 +38,7 @@ class WhatIfFigures(NamedTuple):
     found: WhatIf | None
     version: str
     is_of_task: bool
-    """Whether they are those of an act of a task, of whose weights others have a part."""
+    """Whether they are the weights of the set in force in an act of a task."""
     is_moved: bool
     """Whether any weight is another than the one in force."""
 

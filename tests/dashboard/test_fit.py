@@ -89,6 +89,10 @@ async def test_on_a_phone_the_first_chart_is_on_the_first_screen(tab: Page) -> N
     for path in ("./", "./overview"):
         await tab.goto(path)
         await expect(tab.locator(".plot").first).to_be_in_viewport(ratio=0.5)
+    chart, figures = [await tab.locator(one).bounding_box() for one in ("#reward", ".keys")]
+    assert chart is not None
+    assert figures is not None
+    assert chart["y"] < figures["y"]
 
 
 async def test_a_low_screen_shows_the_whole_of_the_menu(tab: Page) -> None:

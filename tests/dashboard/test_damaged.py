@@ -110,7 +110,7 @@ async def test_conch_ui_says_that_run_json_is_damaged(
             following.cancel()
             await asyncio.wait([following])
 
-    assert f"{home.run_file} is damaged, so the run in progress is not found" in shown
+    assert f"{home.run_file} is damaged, so a run in progress would not be found" in shown
 
 
 async def test_damaged_small_files_break_no_page(dashboard: Dashboard) -> None:

@@ -92,7 +92,7 @@ def test_garbage_is_no_run(text: bytes, tmp_path: Path) -> None:
     with home.owned():
         home.run_file.write_bytes(text)
         assert home.running() is None
-        assert home.run_damage().startswith(f"{home.run_file} is damaged, so the run in progress is not found")
+        assert home.run_damage().startswith(f"{home.run_file} is damaged, so a run in progress would not be found")
     assert home.run_damage() == ""
 
 

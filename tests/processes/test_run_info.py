@@ -106,4 +106,4 @@ def test_only_a_file_that_is_there_is_damaged(tmp_path: Path) -> None:
         assert home.run_damage() == ""
         home.run_file.unlink()
         home.run_file.mkdir()
-        assert home.run_damage().startswith(f"{home.run_file} cannot be read (Is a directory), so the run")
+        assert home.run_damage().startswith(f"{home.run_file} cannot be read (Is a directory), so a run")

@@ -161,7 +161,8 @@ async def test_a_snapshot_during_a_run_is_of_one_moment(
     events, bucket, same = await held(other)
     assert 200 <= len(events) <= len(there)
     assert (events, same) == (there[: len(events)], epoch)
-    assert json.loads(bucket["position/needs"])["seq"] <= len(events)
+    # The server may leave a value out that is written anew just then: its reader begins at the stream's start again.
+    assert json.loads(bucket.get("position/needs", b'{"seq": 0}'))["seq"] <= len(events)
     async with open_bus(other, Settings()) as bus:
         assert [(one.name, one.acknowledged) for one in await bus.readers()] == [("theirs", 150)]
 

@@ -204,7 +204,7 @@ class Tally:
 
 
 def _step(steps: float) -> str:
-    return f"{steps * 0.25:+.2f}"
+    return f"{steps * 0.25 + 0.0:+.2f}"  # -0.0 is 0.0, whichever row comes first
 
 
 def _length(columns: Mapping[str, JsonValue], names: Iterable[str]) -> int:

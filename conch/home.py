@@ -164,34 +164,20 @@ class Home:
 
     def running(self) -> RunInfo | None:
         """run.json of the run in progress; None where there is no run, or the file cannot be read."""
-        try:
-            handle = os.open(self.path / "lock", os.O_RDONLY)
-        except OSError:
+        owner = self._owner_now()
+        if owner is None:
             return None
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            try:
-                found = RunInfo.decode(self.run_file.read_bytes())
-            except (OSError, ValueError):
-                return None
-            # Another command may hold the lock while the file of a killed run is still there.
-            return found if str(found.pid) == _owner(handle) else None
-        else:
+            found = RunInfo.decode(self.run_file.read_bytes())
+        except (OSError, ValueError):
             return None
-        finally:
-            os.close(handle)
+        # Another command may hold the lock while the file of a killed run is still there.
+        return found if str(found.pid) == owner else None
 
     def run_damage(self) -> str:
         """A sentence on a run.json that cannot be read, or is no description of a run, while a process owns the home;
         empty where there is no such file, or no owner."""
-        try:
-            with contextlib.closing(os.fdopen(os.open(self.path / "lock", os.O_RDONLY))) as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return ""
-        except BlockingIOError:
-            pass
-        except OSError:
+        if self._owner_now() is None:
             return ""
         try:
             RunInfo.decode(self.run_file.read_bytes())
@@ -203,6 +189,21 @@ class Home:
                 f"{self.run_file} {wrong}, so a run in progress would not be found; a run writes it anew when it starts"
             )
         return ""
+
+    def _owner_now(self) -> str | None:
+        """The id of the process that owns the home, empty where its lock does not name it; None: none owns it."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _owner(handle)
+        else:
+            return None
+        finally:
+            os.close(handle)
 
     def agents(self) -> dict[str, str]:
         """The UUIDs of all agents ever made, by name; one with an unreadable file is left out."""

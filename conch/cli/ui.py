@@ -92,7 +92,7 @@ async def _serve(common: CommonOptions, settings: Settings, home: Home) -> None:
 async def _follow(display: DisplayService, settings: Settings, home: Home) -> None:
     """Attach to the bus of the run in progress, then to the next run's, or to bus.url's; never returns.
 
-    The pages say where a run is in progress whose run.json is damaged.
+    Where the run.json of a home that a process owns is damaged, the pages say so.
     """
     while True:
         access = access_to(home, settings)

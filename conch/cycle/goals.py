@@ -54,7 +54,7 @@ class GoalBaseline:
 
     What held already, or came about while the agent was not running, earns no reward. A check that cannot be run is
     tried again before the next action. A measure that rose by `rise` (0..1) above the best so far is partial progress;
-    a smaller rise is neutral, the best stays as it was, and the check's detail says by how much it rose of how much.
+    a smaller rise is neutral, the best stays as it was, and the check's detail names the rise and `rise`.
     """
 
     def __init__(self, rise: float, measured: Mapping[str, float] | None = None) -> None:

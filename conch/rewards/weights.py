@@ -162,7 +162,7 @@ def parts_of_act(parts: Sequence[Part], *, task: bool) -> tuple[Part, ...]:
 
 
 def weights_in_tasks(parts: Sequence[Part]) -> dict[str, float]:
-    """Component -> its weight in an act of a task, where that is another than outside one; 0 to 1."""
+    """Component -> its weight in an act of a task, where it differs from its weight outside one; 0 to 1."""
     plain = {part.component: part.weight for part in parts}
     return {
         part.component: part.weight

@@ -231,40 +231,23 @@ async def test_a_row_appears_at_the_act_and_gets_its_total(
         assert rows(app)[-1][6] == ""
 
 
+@pytest.mark.parametrize("of_cycle", [False, True], ids=["list", "cycle"])
 async def test_p_pauses_and_lets_go_on(
-    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]], of_cycle: bool
 ) -> None:
-    """By the agent's own request; where nobody answers that is said."""
+    """By the agent's own request, and where nobody answers that is said: above the list, and above a cycle."""
     agent = Agent()
     async with in_progress() as bus, watching(filled.home) as (app, pilot):
         async with bus.serve("conch.ctl.echo.*", agent.answer):
             await until(lambda: "echo running" in shown(app))
+            if of_cycle:
+                await pilot.press("enter")
+                await until(lambda: "cycle 2 of echo" in shown(app) and "echo running" in shown(app))
             await pilot.press("p")
             await until(lambda: "echo paused" in shown(app))
             await pilot.press("p")
             await until(lambda: "echo running" in shown(app))
-        await until(lambda: "echo not answering" in shown(app))
-        await pilot.press("p")
-        await until(lambda: "echo cannot be asked" in shown(app))
-
-    assert [one for one in agent.asked if "status" not in one] == ["conch.ctl.echo.pause", "conch.ctl.echo.resume"]
-
-
-async def test_p_in_a_cycle_shows_what_comes_of_it(
-    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
-) -> None:
-    """The state of the agent stands above the cycle, and why it could not be asked."""
-    agent = Agent()
-    async with in_progress() as bus, watching(filled.home) as (app, pilot):
-        async with bus.serve("conch.ctl.echo.*", agent.answer):
-            await until(lambda: "echo running" in shown(app))
-            await pilot.press("enter")
-            await until(lambda: "cycle 2 of echo" in shown(app) and "echo running" in shown(app))
-            await pilot.press("p")
-            await until(lambda: "echo paused" in shown(app))
-            await pilot.press("p")
-            await until(lambda: "echo running" in shown(app))
-            assert "cycle 2 of echo" in shown(app)
+            assert ("cycle 2 of echo" in shown(app)) == of_cycle
         await until(lambda: "echo not answering" in shown(app))
         await pilot.press("p")
         await until(lambda: "echo cannot be asked" in shown(app))

@@ -97,7 +97,7 @@ class RoundEnd(NamedTuple):
 
 def round_end(one: TrainingRound) -> RoundEnd | None:
     """How a refused or failed round ended, and what to do about that end; None for any other, and for one that a person
-    ended, who knows."""
+    ended."""
     if one.phase == "failed" and (why := why_ended(one)) != STOPPED:
         task, advice = next((told for words, *told in _FAILURES if any(word in why for word in words)), _FAILURE)
         return RoundEnd(False, "Training failed", task, advice)

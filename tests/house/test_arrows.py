@@ -20,6 +20,7 @@ MAY_IMPORT = {
 FLOORS = [
     {
         "actions",
+        "clients",
         "config",
         "disk",
         "errors",

@@ -68,7 +68,9 @@ def version_of(binary: str) -> str:
     Raises BusUnreachableError if it cannot be executed, SubprocessError if it fails or takes more than 10 seconds.
     """
     try:
-        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+        said = subprocess.run(
+            [binary, "--version"], capture_output=True, encoding="utf-8", timeout=10, check=True
+        ).stdout
     except OSError as error:
         raise BusUnreachableError(cannot_run(binary, error)) from error
     return said.strip().rpartition(" ")[2]
@@ -229,7 +231,7 @@ class EmbeddedServer:
             f"sync_interval: {sync} }}\n"
         )
         handle = os.open(self._config_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
 
     async def _ready(self) -> None:
@@ -244,7 +246,7 @@ class EmbeddedServer:
                             raise BusUnreachableError(f"nats-server did not start: {end.why} ({self.told_in(end)})")
                         raise ServerDiedError(f"nats-server died as it started ({end.why}): see {self.told_in(end)}")
                     with contextlib.suppress(OSError, ValueError, LookupError):
-                        self.url = json.loads(ports.read_text())["nats"][0]
+                        self.url = json.loads(ports.read_text(encoding="utf-8"))["nats"][0]
                         self._port = int(self.url.rsplit(":", 1)[1])
                         return
                     await asyncio.sleep(0.002)
@@ -266,7 +268,7 @@ async def end_stale(directory: Path) -> None:
     """End the server that an earlier run left on this store, if one is there."""
     pid_file = directory / "nats-server.pid"
     try:
-        process = psutil.Process(int(pid_file.read_text()))
+        process = psutil.Process(int(pid_file.read_text(encoding="utf-8")))
         ours = str(directory / "nats-server.conf") in process.cmdline()
     except (OSError, ValueError, psutil.Error):
         return

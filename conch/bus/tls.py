@@ -31,7 +31,7 @@ def _complaint(error: ssl.SSLError, certificate: str, key: str | None) -> str:
     of_key = f"bus.tls.key: {key}" if key is not None else f"bus.tls.certificate: {certificate}"
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"{of_key} holds the key of another certificate than {certificate}"
-    if "BEGIN CERTIFICATE" not in Path(certificate).expanduser().read_text(errors="replace"):
+    if "BEGIN CERTIFICATE" not in Path(certificate).expanduser().read_text(encoding="utf-8", errors="replace"):
         return f"bus.tls.certificate: {certificate} holds no certificate (PEM)"
     return f"{of_key} holds no key (PEM) without a passphrase"
 

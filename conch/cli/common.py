@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from conch.cli.streams import takes_unicode
 from conch.config import Settings
 from conch.errors import HomeBusyError, HomeError, NoStoreError, UsageError
 from conch.home import Home
@@ -169,8 +170,9 @@ def emit(view: View) -> None:
 
 
 def write_json(document: Any) -> None:
-    """Plain JSON values on stdout, in one line: for what is described elsewhere, such as a JSON Schema."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
+    """Plain JSON values on stdout, in one line: for what is described elsewhere, such as a JSON Schema. Where stdout's
+    encoding does not have every character, those beyond ASCII are escaped."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=not takes_unicode(), default=str) + "\n")
     sys.stdout.flush()
 
 

@@ -169,7 +169,10 @@ async def edit(
         raise UsageError("give the corrected reply either by --text or by --file")
     if file is not None:
         try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+            if str(file) == "-":  # not as text: what stdin's encoding cannot read would be replaced in it
+                text = sys.stdin.buffer.read().decode(sys.stdin.encoding)
+            else:
+                text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--file {file}: cannot be read as text ({error})") from error
     await _decide(common, row, format, reviewer, ReviewVerdict("edited", why, text or ""))

@@ -4,7 +4,6 @@ from .environment import REQUESTS_CAS as REQUESTS_CAS
 from .environment import EnvironmentProxy as EnvironmentProxy
 from .environment import check_environment as check_environment
 from .environment import check_file as check_file
-from .environment import check_key_log as check_key_log
 from .environment import proxy_of as proxy_of
 from .environment import tls_context as tls_context
 from .http import http_client as http_client

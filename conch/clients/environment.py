@@ -144,7 +144,7 @@ def tls_context(
     elif named is not None:
         _load(context, named)
     if not own_machine and (key_log := os.environ.get(KEY_LOG)):
-        check_key_log()
+        _check_key_log()
         context.keylog_filename = key_log
     return context
 
@@ -157,16 +157,6 @@ def check_environment(url: str, *, by_requests: bool = False) -> None:
         tls_context(variables=REQUESTS_CAS if by_requests else OPENSSL_CAS)
 
 
-def check_key_log() -> None:
-    """Raises ClientEnvironmentError where SSLKEYLOGFILE names a file that cannot be written: every TLS context of
-    Python's own would raise an error of its own."""
-    if name := os.environ.get(KEY_LOG):
-        try:
-            open(name, "a").close()
-        except (OSError, ValueError) as error:
-            raise _unusable(KEY_LOG, name, error) from None
-
-
 def check_file(variable: str) -> None:
     """Raises ClientEnvironmentError where the variable is set and names no file that can be read."""
     if name := os.environ.get(variable):
@@ -174,6 +164,16 @@ def check_file(variable: str) -> None:
             open_plain(Path(name)).close()
         except (OSError, ValueError) as error:
             raise _unusable(variable, name, error) from None
+
+
+def _check_key_log() -> None:
+    """Raises ClientEnvironmentError where SSLKEYLOGFILE names a file that cannot be written: every TLS context of
+    Python's own would raise an error of its own."""
+    if name := os.environ.get(KEY_LOG):
+        try:
+            os.close(os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+        except (OSError, ValueError) as error:
+            raise _unusable(KEY_LOG, name, error) from None
 
 
 def _bare_context() -> ssl.SSLContext:

@@ -31,7 +31,7 @@ def fill(directory: Path) -> None:
     if any(directory.iterdir()):
         return
     shutil.copytree(FILES, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    (directory / ".gitignore").write_text("__pycache__/\n")
+    (directory / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
     try:
         _commit_all(directory)
     except (OSError, subprocess.SubprocessError):

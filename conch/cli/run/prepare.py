@@ -90,6 +90,18 @@ def read_only(home: Home, settings: Settings, workspaces: Sequence[Path]) -> str
     return f"{theirs} is yours: the embedded mind only reads there (mind.reflex.writes: true lets it write)"
 
 
+def unconfinable(settings: Settings) -> str | None:
+    """The sentence that says that what runs programs is refused here, why, and what helps; None: it can be confined,
+    or need not be."""
+    from conch.tools import Sandbox
+
+    problem = Sandbox(settings.tools).detect()
+    if problem is None:
+        return None
+    idle = "; until then the embedded mind does without them" if settings.mind.of_kind("reflex") is not None else ""
+    return f"shell, git and the checks of goals that run a command are refused: {problem}{idle}"
+
+
 async def open_goals(bus: Bus, agent: str, settings: Settings) -> list[str]:
     """The statements of the agent's goals that are neither reached nor dropped, as the stream tells."""
     from conch_schemas import GoalDropped, GoalReached, GoalSet, decode, subject_filter

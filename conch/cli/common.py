@@ -149,7 +149,7 @@ async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
             yield access
             return
         server = embedded_server(home, settings)
-        async with served(server):
+        async with served(server, warn):
             yield server.access
 
 

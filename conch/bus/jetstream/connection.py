@@ -237,9 +237,11 @@ class Connection:
             await self.subscribe(inbox + ".*", self._replied)
             for _ in range(2):  # nats-py's PING overtakes what is not written yet
                 await self.client.flush(timeout=2)
-            why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
         except (BusError, OSError, Error):
-            why = f"it hung up ({self._last_error or 'without a word'})"
+            pass  # it hung up, or will: looked at below
+        why = f"it hung up ({self._last_error or 'without a word'})"
+        if inbox + ".*" in self._deaf:
+            why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
         if inbox + ".*" in self._deaf or not self.client.is_connected:
             await self._close()
             raise BusUnreachableError(self.refusal or f"no bus at {self._shown}: {why}")

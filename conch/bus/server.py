@@ -203,7 +203,7 @@ class EmbeddedServer:
         if self._process is None or self._process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
-            # `terminate` reaps a server that has just died, and asyncio then complains of a child that it does not know.
+            # `terminate` reaps a server that has just died: asyncio then complains of a child that it does not know.
             os.kill(self._process.pid, signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_SECONDS):

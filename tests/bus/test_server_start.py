@@ -191,6 +191,17 @@ async def test_a_command_whose_server_died_does_not_blame_its_rights_or_its_addr
         await command()
 
 
+async def test_a_bus_is_left_in_order_where_its_socket_was_given_up(server: EmbeddedServer) -> None:
+    """A task of nats-py that is cancelled in a reconnect cancels the close of the socket, not the task that leaves."""
+    async with served(server):
+        async with JetStreamBus(server.access) as bus:
+            bus._connection.client._transport._io_writer._protocol._closed.cancel()  # type: ignore[union-attr]
+
+        left = bus._connection.connected
+
+    assert not left
+
+
 async def test_a_refusal_by_a_server_that_lives_stays_what_it_is(server: EmbeddedServer) -> None:
     """Nothing died: the error is the body's."""
     with pytest.raises(BusUnreachableError, match="wrong password"):

@@ -262,6 +262,12 @@ class Connection:
                 await self.client.close()
         except (TimeoutError, Error, OSError):
             log.debug("bus.close_failed")
+        except asyncio.CancelledError:
+            # nats-py's own tasks, cancelled while they wait for the same socket to close, cancel that for all.
+            own = asyncio.current_task()
+            if own is None or own.cancelling():
+                raise
+            log.debug("bus.close_failed")
 
     @property
     def connected(self) -> bool:

@@ -22,6 +22,7 @@ from conch.tools.isolation import bubblewrap
 from conch.tools.isolation.cgroup import group
 from conch.tools.isolation.pipes import Pipe, pipe, text
 from conch.tools.isolation.program import ProgramLimits, RunningProgram
+from conch.tools.isolation.root import WorkspaceRoot
 from conch.tools.repository_guard.guard import GitGuard
 
 RETRY_SECONDS = 10.0
@@ -145,9 +146,23 @@ class Sandbox:
         if any("\0" in word for word in argv):
             return ProcessResult("error", error="a NUL character cannot be in a command")
         job = SandboxJob(tuple(argv), workspace, timeout, env or {}, stdin)
+        try:
+            root = WorkspaceRoot(workspace)
+        except OSError as error:
+            return ProcessResult("error", error=f"the workspace {workspace} cannot be used ({error.strerror})")
+        with contextlib.closing(root):
+            try:
+                done = await self._guarded(job)
+            finally:
+                root.restore()
+            if root.is_replaced():
+                return replace(done, status="error", error=f"the command replaced the workspace: put {workspace} back")
+            return done
+
+    async def _guarded(self, job: SandboxJob) -> ProcessResult:
         if self.settings.sandbox == "off":
             return await self._run(job)
-        guard = GitGuard(workspace)
+        guard = GitGuard(job.workspace)
         try:
             done = await self._run(replace(job, mounts=tuple(await guard.begin())))
         except (ToolError, OSError) as error:

@@ -39,8 +39,8 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
 OWN = "conch-agent"
 BESIDE = re.compile(r"(nvidia|cuda|triton)\b.*")
-"""What builds of torch for graphics cards require. The lock does not hold them, as pip would install them on every machine:
-they are as large as everything else together. They come unchecked."""
+"""What builds of torch for graphics cards require. The lock does not hold them, as pip would install them on every
+machine: they are as large as everything else together. They come unchecked."""
 HEAD = """\
 # Written by ops/lock.py: versions and hashes of everything that an install may need, for Python 3.11 to 3.14 on Linux.
 # ops/requirements.py selects the lines of an install; `# for:` names the extras that need the package.

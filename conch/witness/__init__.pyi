@@ -51,6 +51,7 @@ from .value import chain_value as chain_value
 from .value import trace_total as trace_total
 from .verify import ChainStart as ChainStart
 from .verify import MarkProblem as MarkProblem
+from .verify import ProblemKind as ProblemKind
 from .verify import Verification as Verification
 from .verify import appended as appended
 from .verify import verify as verify

@@ -17,7 +17,7 @@ from uuid import UUID, uuid5
 
 from conch.actions import Argument, Registry, ToolSpec, parse
 from conch.errors import ContractError
-from conch.rules import Message, Rule, Trajectory, declare_as, rule_of
+from conch.rules import Message, Rule, Trajectory, declare_as, rule_of, state_and_value
 from conch.text import cut
 from conch_schemas import ActionTaken, action_id, cycle_event_id, source_of
 
@@ -99,7 +99,7 @@ def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
             said: Any = await found if inspect.isawaitable(found) else found
         if info.timeout is not None and time.monotonic() - began > info.timeout:
             raise TimeoutError(f"no value within {info.timeout:g} s")
-        value: float | None = said[1] if state else said
+        value: float | None = state_and_value(said, state)[1] if state else said
         return value
 
     declare_as(ask, declared)  # its range holds

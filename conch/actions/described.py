@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import unquote
+
+from pydantic import JsonValue
 
 from conch.actions.registry import ArgumentType
 from conch.text import safe_text
@@ -74,7 +76,7 @@ class DescribedArgument(NamedTuple):
     type: ArgumentType
     choices: tuple[str, ...]
     """Of a text: its only values; empty: any."""
-    values: tuple[Any, ...]
+    values: tuple[JsonValue, ...]
     """Of another type: its only values; empty: any."""
     doc: str
     """As it is written: foreign text."""
@@ -86,7 +88,7 @@ class _Shape(NamedTuple):
     """The values that a schema admits, null apart."""
 
     kinds: frozenset[str]
-    values: tuple[Any, ...] | None = None
+    values: tuple[JsonValue, ...] | None = None
     """The only values; None: any of the kinds."""
     doc: str = ""
     fields: str = ""
@@ -95,7 +97,7 @@ class _Shape(NamedTuple):
 class ToolSchema:
     """The schema of a tool's arguments. Raises UnreadableSchemaError, as every method, where it admits no call."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: JsonValue) -> None:
         self._root, self._left = schema, MOST_PARTS
         try:
             self.properties, self.required = self._members(schema, ())
@@ -113,12 +115,13 @@ class ToolSchema:
         except RecursionError:
             raise UnreadableSchemaError(_TOO_DEEP) from None
         kind, values = _one_kind(shape.kinds), shape.values or ()
-        is_listed = kind == "string" and 0 < len(values) <= MOST_CHOICES and all(map(_is_plain, values))
+        texts = tuple(value for value in values if isinstance(value, str))
+        is_listed = kind == "string" and len(values) <= MOST_CHOICES and all(map(_is_plain, texts))
         return DescribedArgument(
-            kind, values if is_listed else (), () if kind == "string" else values, shape.doc, shape.fields
+            kind, texts if is_listed else (), () if kind == "string" else values, shape.doc, shape.fields
         )
 
-    def _members(self, schema: Any, trail: tuple[str, ...]) -> tuple[dict[str, Any], frozenset[str]]:
+    def _members(self, schema: JsonValue, trail: tuple[str, ...]) -> tuple[dict[str, JsonValue], frozenset[str]]:
         """(properties, required names) of an object's schema."""
         self._count()
         if schema is None or schema is True or schema in ({}, []):  # PHP writes an empty object as []
@@ -142,7 +145,7 @@ class ToolSchema:
                 parts.append(_merged(_readable(lambda part: self._members(part, trail), variants), "anyOf"))
         return _merged(parts, "allOf")
 
-    def _shape(self, schema: Any, trail: tuple[str, ...]) -> _Shape:
+    def _shape(self, schema: JsonValue, trail: tuple[str, ...]) -> _Shape:
         self._count()
         if schema is True:
             return _Shape(_ALL)
@@ -160,7 +163,7 @@ class ToolSchema:
         whole = reduce(_both, parts)
         return whole._replace(fields=whole.fields or self._fields(schema, trail, whole.kinds))
 
-    def _fields(self, schema: dict[str, Any], trail: tuple[str, ...], kinds: frozenset[str]) -> str:
+    def _fields(self, schema: dict[str, JsonValue], trail: tuple[str, ...], kinds: frozenset[str]) -> str:
         """The fields of an object, or of the objects in an array; what is inside of a field is not named."""
         if _FIELD in trail:
             return ""
@@ -179,7 +182,7 @@ class ToolSchema:
             for name, of in list(properties.items())[:MOST_CHOICES]
         )
 
-    def _kind_words(self, schema: Any) -> str:
+    def _kind_words(self, schema: JsonValue) -> str:
         try:
             shape = self._shape(schema, (_FIELD,))
             if shape.values and len(shape.values) <= MOST_CHOICES:
@@ -188,7 +191,7 @@ class ToolSchema:
         except UnreadableSchemaError:
             return "any"
 
-    def _referred(self, schema: dict[str, Any], trail: tuple[str, ...]) -> Any:
+    def _referred(self, schema: dict[str, JsonValue], trail: tuple[str, ...]) -> JsonValue:
         """The part of the schema that `$ref` names; None where there is no reference."""
         reference = schema.get("$ref")
         if reference is None:
@@ -205,11 +208,11 @@ class ToolSchema:
             raise UnreadableSchemaError(f"its schema has more than {MOST_PARTS} parts")
 
 
-def _own_shape(schema: dict[str, Any]) -> _Shape:
+def _own_shape(schema: dict[str, JsonValue]) -> _Shape:
     """What the keywords of the schema itself admit, references and combinations apart."""
     kinds = _kinds(schema)
     given = schema.get("enum")
-    values: list[Any] | None = given if isinstance(given, list) and given else None
+    values: list[JsonValue] | None = given if isinstance(given, list) and given else None
     if "const" in schema:
         values = [schema["const"]]
     doc = schema.get("description")
@@ -224,7 +227,7 @@ def _own_shape(schema: dict[str, Any]) -> _Shape:
     return shape._replace(kinds=_covered(map(_kind_of, fitting), kinds), values=fitting)
 
 
-def _kinds(schema: dict[str, Any]) -> frozenset[str]:
+def _kinds(schema: dict[str, JsonValue]) -> frozenset[str]:
     given = schema.get("type")
     if given is None:
         implied = {kind for word, kind in _IMPLIED.items() if word in schema}
@@ -278,7 +281,7 @@ def _one_kind(kinds: frozenset[str]) -> ArgumentType:
     raise UnreadableSchemaError(f"it may be of the types {', '.join(found[:-1])} and {found[-1]}")
 
 
-def _kind_of(value: Any) -> str:
+def _kind_of(value: JsonValue) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else "boolean"
     if isinstance(value, float):
@@ -287,17 +290,17 @@ def _kind_of(value: Any) -> str:
     return kinds[type(value)]
 
 
-def _is_among(value: Any, values: Sequence[Any]) -> bool:
+def _is_among(value: JsonValue, values: Sequence[JsonValue]) -> bool:
     """Equality of JSON: true is not 1."""
     return any(_kind_of(value) == _kind_of(each) and value == each for each in values)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: str) -> bool:
     """Whether a text can stand in a prompt as a choice."""
     return 0 < len(value) <= LONGEST_CHOICE and safe_text(value, one_line=True) == value
 
 
-def _readable(read: Callable[[Any], R], variants: Sequence[Any]) -> list[R]:
+def _readable(read: Callable[[JsonValue], R], variants: Sequence[JsonValue]) -> list[R]:
     """What is read of the variants, less those that cannot be read. Raises the first reason where none can."""
     found: list[R] = []
     reason = None
@@ -311,14 +314,16 @@ def _readable(read: Callable[[Any], R], variants: Sequence[Any]) -> list[R]:
     return found
 
 
-def _listed(schema: dict[str, Any], word: str) -> list[Any]:
+def _listed(schema: dict[str, JsonValue], word: str) -> list[JsonValue]:
     found = schema.get(word)
     return found if isinstance(found, list) else []
 
 
-def _merged(parts: Sequence[tuple[dict[str, Any], frozenset[str]]], word: str) -> tuple[dict[str, Any], frozenset[str]]:
+def _merged(
+    parts: Sequence[tuple[dict[str, JsonValue], frozenset[str]]], word: str
+) -> tuple[dict[str, JsonValue], frozenset[str]]:
     """The members of all parts; an argument that several describe has to satisfy all (`allOf`) or one (`anyOf`)."""
-    described: dict[str, list[Any]] = {}
+    described: dict[str, list[JsonValue]] = {}
     for properties, _ in parts:
         for name, schema in properties.items():
             described.setdefault(name, []).append(schema)
@@ -327,7 +332,7 @@ def _merged(parts: Sequence[tuple[dict[str, Any], frozenset[str]]], word: str) -
     return {name: of[0] if len(of) == 1 else {word: of} for name, of in described.items()}, required
 
 
-def _part(root: Any, reference: str) -> Any:
+def _part(root: JsonValue, reference: str) -> JsonValue:
     """The part of `root` that a local reference names, by JSON Pointer, anchor or id; None: there is none."""
     if reference == "#":
         return root
@@ -345,7 +350,7 @@ def _part(root: Any, reference: str) -> Any:
     return found
 
 
-def _named(root: Any, reference: str) -> Any:
+def _named(root: JsonValue, reference: str) -> JsonValue:
     """The definition with this anchor (`#name`) or id."""
     for word in ("$defs", "definitions"):
         definitions = root.get(word) if isinstance(root, dict) else None
@@ -357,9 +362,9 @@ def _named(root: Any, reference: str) -> Any:
     return None
 
 
-def _no_object(schema: Any) -> str:
+def _no_object(schema: JsonValue) -> str:
     return f"its input schema is {_shown(schema)}, no object"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: JsonValue) -> str:
     return safe_text(repr(value)[: 2 * SHOWN], one_line=True)[:SHOWN]

@@ -121,6 +121,15 @@ NONE_OF_THEM: dict[str, Any] = {
 """By name: what is no finite number."""
 
 
+def _rubric(rule: Any) -> float:
+    """What the rule gives a rubric."""
+
+    async def asked() -> float:
+        return await as_rubric_func(rule)("p", "REFLECT: a reply")
+
+    return asyncio.run(asked())
+
+
 def _meanings(returned: Any) -> list[tuple[float | None, str]]:
     """(value, words of the error) of one rule in a test, a run, a batch, a trainer and a rubric."""
 
@@ -134,7 +143,7 @@ def _meanings(returned: Any) -> list[tuple[float | None, str]]:
     trained = as_reward_func(returns)(["p"], ["REFLECT: a reply"])
     assert trained == [judged.value]
     try:
-        found.append((asyncio.run(as_rubric_func(returns)("p", "REFLECT: a reply")), judged.explanation))
+        found.append((_rubric(returns), judged.explanation))
     except ContractError as error:
         found.append((None, str(error).removeprefix("returns: ")))
     return found
@@ -185,7 +194,7 @@ def test_a_stateful_rule_that_returns_no_state_is_an_error_in_the_same_words_eve
         return returned
 
     with pytest.raises(ContractError) as raised:
-        asyncio.run(as_rubric_func(counts)("p", "REFLECT: a reply"))
+        _rubric(counts)
 
     assert str(raised.value).removeprefix("counts: ") == score(counts, make_action_taken(1)).explanation
 

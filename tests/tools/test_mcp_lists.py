@@ -67,12 +67,10 @@ async def take(tmp_path: Path) -> AsyncIterator[Take]:
     notes.close()
 
 
-def tool(properties: Any, *required: str, name: str = "a", **schema: Any) -> dict[str, Any]:
+def tool(properties: Any, *required: str, name: str = "a", defs: Any = None) -> dict[str, Any]:
     """An entry of a list with these arguments."""
-    return {
-        "name": name,
-        "inputSchema": {"type": "object", "properties": properties, "required": [*required], **schema},
-    }
+    schema = {"type": "object", "properties": properties, "required": [*required], "$defs": defs or {}}
+    return {"name": name, "inputSchema": schema}
 
 
 GOOD = tool({"q": {"type": "string"}}, "q", name="good")
@@ -96,7 +94,7 @@ GOOD = tool({"q": {"type": "string"}}, "q", name="good")
         (tool({"x": {"type": "zz"}}, "x"), "its type 'zz' is none of JSON's"),
         (tool({"x": {"$ref": "#/$defs/No"}}, "x"), "it refers to '#/$defs/No', which its schema does not hold"),
         (tool({"x": {"$ref": "https://example.org/a.json"}}, "x"), "it refers to 'https://example.org/a.json'"),
-        (tool({"x": {"$ref": "#/$defs/A"}}, "x", **{"$defs": {"A": {"$ref": "#/$defs/A"}}}), "leads back to itself"),
+        (tool({"x": {"$ref": "#/$defs/A"}}, "x", defs={"A": {"$ref": "#/$defs/A"}}), "leads back to itself"),
         (tool({"x": {"type": ["string", "integer"]}}, "x"), "it may be of the types integer and string"),
         (tool({"x": {"enum": ["a", 1]}}, "x"), "it may be of the types integer and string"),
         (tool({"x": {}}, "x"), "it may be of any type"),
@@ -173,7 +171,7 @@ DEFS = {
 )
 async def test_an_argument_of_one_meaning_is_taken(described: Any, signature: str, take: Take) -> None:
     """References within the schema, combinations of one, and enumerations without a type."""
-    taken = await take(tool({"x": described, "other": {"type": "number"}}, "x", "other", **{"$defs": DEFS}))
+    taken = await take(tool({"x": described, "other": {"type": "number"}}, "x", "other", defs=DEFS))
 
     assert taken.told == []
     assert taken.signatures() == [f"raw_a(x: {signature}, other: number)"]
@@ -183,7 +181,7 @@ async def test_the_fields_of_a_model_and_the_values_of_a_number_are_told(take: T
     """In the argument's line: the mind sees no schema."""
     query = {"description": "What to look for.", "$ref": "#/$defs/Query"}
     many = {"type": "array", "items": {"$ref": "#/$defs/Query"}}
-    taken = await take(tool({"one": query, "many": many, "level": {"enum": [1, 2]}}, "one", **{"$defs": DEFS}))
+    taken = await take(tool({"one": query, "many": many, "level": {"enum": [1, 2]}}, "one", defs=DEFS))
 
     assert taken.toolbox.registry["raw_a"].describe().splitlines()[1:] == [
         "    one: What to look for. Fields: text: string, limit?: integer, of?: food|transport, inner?: object.",
@@ -271,8 +269,8 @@ async def test_references_that_multiply_are_given_up(take: Take) -> None:
     bomb = {f"B{n}": {"allOf": [{"$ref": f"#/$defs/B{n + 1}"}] * 2} for n in range(60)} | {"B60": {"type": "string"}}
     chain = {f"A{n}": {"$ref": f"#/$defs/A{n + 1}"} for n in range(2000)} | {"A2000": {"type": "string"}}
     taken = await take(
-        tool({"x": {"$ref": "#/$defs/B0"}}, "x", **{"$defs": bomb}),
-        tool({"x": {"$ref": "#/$defs/A0"}}, "x", name="b", **{"$defs": chain}),
+        tool({"x": {"$ref": "#/$defs/B0"}}, "x", defs=bomb),
+        tool({"x": {"$ref": "#/$defs/A0"}}, "x", name="b", defs=chain),
         GOOD,
     )
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mcp_types
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from conch.actions import NAME, Argument, DescribedArgument, Effects, ToolSchema, ToolSpec, UnreadableSchemaError
 from conch.text import safe_text
@@ -39,7 +39,7 @@ class OfferedTool(NamedTuple):
 
     name: str
     doc: str
-    schema: Any
+    schema: JsonValue
     """Of its arguments, unread."""
 
 
@@ -52,7 +52,7 @@ class ConvertedTool(NamedTuple):
     left_out: tuple[str, ...]
     """Each argument that is left out, and why, as `name (why)`."""
 
-    def theirs(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def theirs(self, args: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The arguments of a call by the server's names."""
         return {self.arguments[name]: value for name, value in args.items()}
 
@@ -62,7 +62,7 @@ def name_of(server: str, tool: str) -> str:
     return re.sub(r"[^a-z0-9_]", "_", f"{server}_{tool}".lower())[:64]
 
 
-def offered(entry: Any) -> OfferedTool:
+def offered(entry: JsonValue) -> OfferedTool:
     """An entry of the server's list. Raises UnusableToolError for one that names no tool."""
     if not isinstance(entry, dict):
         raise UnusableToolError("it is no object")
@@ -129,13 +129,13 @@ def _argument(name: str, described: DescribedArgument, *, required: bool) -> Arg
     return Argument(name, described.type, required, described.choices, doc.strip())
 
 
-def result_of(name: str, result: Mapping[str, Any], most: int) -> ToolResult:
+def result_of(name: str, result: Mapping[str, JsonValue], most: int) -> ToolResult:
     """The outcome of a call: its text, at most `most` bytes; what is no text is named in its place.
 
     A result without content is shown by its structured content, as JSON.
     """
     content = result.get("content")
-    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    blocks: list[JsonValue] = content if isinstance(content, list) else [] if content is None else [content]
     structured = result.get("structuredContent", result.get("toolResult"))
     if not blocks and structured is not None:
         blocks = [json.dumps(structured, ensure_ascii=False)]
@@ -149,7 +149,7 @@ def result_of(name: str, result: Mapping[str, Any], most: int) -> ToolResult:
     return ToolResult(text)
 
 
-def _words(block: Any) -> str:
+def _words(block: JsonValue) -> str:
     if isinstance(block, str):
         return block
     if isinstance(block, dict) and block.get("type") == "text" and "text" in block:

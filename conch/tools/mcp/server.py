@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx2
 import mcp_types
@@ -234,7 +234,7 @@ class McpServer:
             return ToolResult(status="error", error=f"{why}: the next run takes it as it is")
         if (session := self._session) is None:
             return ToolResult(status="error", error=f"the MCP server {self._name} is away: {self._why}")
-        asked = {"name": theirs, "arguments": args}
+        asked: dict[str, JsonValue] = {"name": theirs, "arguments": args}
         try:
             async with (
                 background(unread_result(session, "tools/call", asked), name="conch.mcp.call") as calling,
@@ -255,7 +255,7 @@ class McpServer:
 
 
 class _ListedTools(NamedTuple):
-    entries: list[Any]
+    entries: list[JsonValue]
     """In the server's order, unread."""
     broken: str
     """Why there are no more; empty: these are all."""
@@ -263,10 +263,10 @@ class _ListedTools(NamedTuple):
 
 async def _listed_tools(session: ClientSession) -> _ListedTools:
     """The server's list of tools, page by page. Raises MCPError where there is no first page."""
-    found: list[Any] = []
-    cursor: object = None
+    found: list[JsonValue] = []
+    cursor: JsonValue = None
     for _ in range(MOST_PAGES):
-        params = None if cursor is None else {"cursor": cursor}
+        params: dict[str, JsonValue] | None = None if cursor is None else {"cursor": cursor}
         try:
             page = await unread_result(session, "tools/list", params)
         except MCPError as error:

@@ -19,9 +19,10 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
-from pydantic import TypeAdapter
+from pydantic import JsonValue, RootModel
 
 from conch.processes import PluginProcess, WorkerGoneError
+from conch_schemas import JsonObject
 
 MOST_MESSAGES, MESSAGES_SECONDS = 1000, 1.0
 """Messages within so many seconds beyond which a server floods. A listing and a call's progress take some 10."""
@@ -30,22 +31,27 @@ Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio
 
 _UNREAD = "unread:"
 """Before a method: its result comes as it was sent."""
-_RESULT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+
+class _UnreadResult(RootModel[dict[str, JsonValue]]):
+    """Any object."""
 
 
 class UnreadDispatcher(JSONRPCDispatcher[Any]):
     """Sends requests for `unread_result`. A session checks the result of every method that it knows as a whole, so that
     one wrong entry of a list would take the list."""
 
-    async def send_raw_request(self, method: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    async def send_raw_request(self, method: str, *args: Any, **kwargs: Any) -> JsonObject:
         """See JSONRPCDispatcher."""
         return await super().send_raw_request(method.removeprefix(_UNREAD), *args, **kwargs)
 
 
-async def unread_result(session: ClientSession, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
+async def unread_result(
+    session: ClientSession, method: str, params: dict[str, JsonValue] | None
+) -> dict[str, JsonValue]:
     """The result of a request as the server sent it. The session's dispatcher is an UnreadDispatcher."""
-    request = mcp_types.Request[dict[str, Any] | None, str](method=_UNREAD + method, params=params)
-    return await session.send_request(request, _RESULT)
+    request = mcp_types.Request[dict[str, JsonValue] | None, str](method=_UNREAD + method, params=params)
+    return (await session.send_request(request, _UnreadResult)).root
 
 
 class FloodGuard:

@@ -11,8 +11,11 @@ from before stay as they are. In 6 experiences have the column `changed`, which 
 `contexts` also holds corrections of answers (kind `correction:` and the place) and, under the act 0, system prompts
 (kind `policy:` and the digest of the policy). 6 also has the tables of forks and of
 reviews, 7 that of training, 8 an index of the acts that moved a goal."""
-MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
-"""The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
+MIGRATED_BY: Final = "d6c4a2b"
+"""The revision of the repository, the last one that opens a store of an older schema and rewrites it as one of
+OPENED_SINCE."""
+COPIED_BY: Final = "5e7efa5"
+"""The last revision that opens a store of schema 6 in PostgreSQL, and copies it into a file."""
 
 # Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
 # `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.

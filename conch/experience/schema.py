@@ -1,8 +1,10 @@
-"""The tables of the store's file."""
+"""The tables of the store's file, their version, and the sentences on a store of another version."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from conch.version import describe_writer
 
 SCHEMA_VERSION: Final = 8
 OPENED_SINCE: Final = 4
@@ -130,3 +132,23 @@ TABLES: Final = (
     *_TRAINING,
     *_GOAL_MOVES,
 )
+NAME_WRITER: Final = """INSERT INTO meta VALUES ('conch', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+    WHERE meta.value <> excluded.value"""
+"""Writes down the version that opens the store to write; no row is written where that stands there."""
+WRITER: Final = "SELECT value FROM meta WHERE name = 'conch'"
+"""Gone in a store that no version since 0.2.0 has written."""
+
+
+def describe_newer(store: str, schema: int, named: object) -> str:
+    """The sentence on a store of a newer layout. `named`: what the store names as the version that wrote it."""
+    writer, advice = describe_writer(named, "a newer Conch")
+    return f"The experience store {store} was written by {writer} ({_describe_layouts(schema)}): {advice}."
+
+
+def describe_older(store: str, schema: int, advice: str) -> str:
+    """The sentence on a store of an older layout. `advice`: what to do."""
+    return f"The experience store {store} was written by an older Conch ({_describe_layouts(schema)}): {advice}."
+
+
+def _describe_layouts(schema: int) -> str:
+    return f"schema {schema}, this one knows {SCHEMA_VERSION}"

@@ -91,9 +91,7 @@ def test_a_newer_home_that_names_no_other_version_is_refused_too(home: Home, nam
     (home.path / "format").write_text("2\n")
     home.version_file.write_text(named)
 
-    with pytest.raises(
-        HomeError, match=r"by a newer version \(format '2', this one knows 1\): upgrade conch-agent"
-    ):
+    with pytest.raises(HomeError, match=r"by a newer version \(format '2', this one knows 1\): upgrade conch-agent"):
         home.refuse_newer()
 
 

@@ -13,8 +13,7 @@ from conch.errors import NoStoreError, StoreAwayError, StoreError
 from conch.experience.postgres.connection import LOCK, PostgresConnection, sentence
 from conch.experience.postgres.schema import APPLICATION, SCHEMA, creation
 from conch.experience.postgres.session import Session
-from conch.experience.schema import COPIED_BY, SCHEMA_VERSION
-from conch.experience.writer import NAME_WRITER, describe_newer, describe_older
+from conch.experience.schema import COPIED_BY, NAME_WRITER, SCHEMA_VERSION, describe_newer, describe_older
 from conch.version import own_version
 
 OLDEST_SERVER: Final = 15

@@ -16,9 +16,18 @@ from urllib.parse import quote
 
 from conch.errors import NoStoreError, StoreError
 from conch.experience import packing
-from conch.experience.schema import ADDITIONS, MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
+from conch.experience.schema import (
+    ADDITIONS,
+    MIGRATED_BY,
+    NAME_WRITER,
+    OPENED_SINCE,
+    SCHEMA_VERSION,
+    TABLES,
+    WRITER,
+    describe_newer,
+    describe_older,
+)
 from conch.experience.write_batch import InsertStatement, Row
-from conch.experience.writer import NAME_WRITER, WRITER, describe_newer, describe_older
 from conch.version import own_version
 
 T = TypeVar("T")

@@ -16,8 +16,19 @@ from urllib.parse import quote
 
 from conch.errors import NoStoreError, StoreError
 from conch.experience import packing
-from conch.experience.schema import ADDITIONS, MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
+from conch.experience.schema import (
+    ADDITIONS,
+    MIGRATED_BY,
+    NAME_WRITER,
+    OPENED_SINCE,
+    SCHEMA_VERSION,
+    TABLES,
+    WRITER,
+    describe_newer,
+    describe_older,
+)
 from conch.experience.write_batch import InsertStatement, Row
+from conch.version import own_version
 
 T = TypeVar("T")
 
@@ -276,16 +287,22 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
     if tables and owner != APPLICATION_ID:
         raise StoreError(f"{path} is a database, but not an experience store: give store.url another path.")
     if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"The experience store {path} was written by a newer Conch (schema {version}, this one knows "
-            f"{SCHEMA_VERSION}): use that version."
-        )
+        raise StoreError(describe_newer(str(path), version, _read_writer(connection)))
     if 0 < version < OPENED_SINCE:
-        raise StoreError(
-            f"The experience store {path} was written by an older Conch (schema {version}, this one knows "
-            f"{SCHEMA_VERSION}): open it once with {MIGRATED_BY}, which migrates it."
+        advice = (
+            f"run it once with Conch 0.1.0 at revision {MIGRATED_BY} (git checkout {MIGRATED_BY} in a clone of "
+            "its repository), which migrates it"
         )
+        raise StoreError(describe_older(str(path), version, advice))
     return version
+
+
+def _read_writer(connection: sqlite3.Connection) -> object:
+    """The version that the store names as its writer; None where that cannot be read in a layout of the future."""
+    with suppress(sqlite3.Error):
+        row = connection.execute(WRITER).fetchone()
+        return row and row[0]
+    return None
 
 
 def _create(connection: SqliteConnection) -> None:
@@ -304,6 +321,7 @@ def _create(connection: SqliteConnection) -> None:
                     connection.execute(addition)
         if version < SCHEMA_VERSION:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute(NAME_WRITER, (own_version(),))
 
 
 @contextmanager

@@ -163,7 +163,7 @@ class Situation:
     files: tuple[str, ...] = ()
     """The workspace's files, relative paths, sorted, at most 200, without .git."""
     tools: tuple[str, ...] = ()
-    """Names of the available tools."""
+    """Names of the available tools, without those whose every call is blocked for want of a sandbox."""
     senses: tuple[SensorValue, ...] = ()
     """Sensor readings, by name; none that is stale."""
     turn: RoleTurn | None = None

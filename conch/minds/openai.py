@@ -17,17 +17,11 @@ from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings
 from conch.minds.constraint.form import ConstraintForm
 from conch.minds.constraint.search import ConstraintSearch
-from conch.minds.dialect import (
-    REFUSED,
-    RequestForm,
-    own_fields,
-    refuse_other,
-    refuse_unknown,
-    split_reasoning,
-    without_fence,
-)
-from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
+from conch.minds.dialect import RequestForm, own_fields, refuse_other, refuse_unknown, without_fence
+from conch.minds.endpoint import ChatEndpoint, ConnectionPool, TransientError
 from conch.minds.protocol import Completion, Prompt
+from conch.minds.reasoning import split_reasoning
+from conch.minds.reply import StreamedReply
 from conch.minds.sampling import Sampler, Sampling
 from conch.retry import MODEL_REQUEST
 from conch.text import BYTES_PER_TOKEN, estimated_tokens, well_formed
@@ -42,11 +36,11 @@ QUIET_SECONDS = 5.0
 class OpenAIMind:
     """A mind that asks `<base_url>/chat/completions`, streamed.
 
-    A failure before the reply begins (429, 500, 502, 503, 504, no connection) is retried with back-off, and as the
+    A failure before the reply begins (429, 500, 502, 503, 504, 529, no connection) is retried with back-off, and as the
     endpoint's Retry-After says, for QUIET_SECONDS; then it is raised to the caller, which reports that it waits. The
     deadline `settings.timeout` covers the whole call.
-    A reply that breaks off is an error at once. A redirect is not followed, but retried like a 502. The key is in no
-    error and no log line. Where the endpoint counts no tokens, they are estimated.
+    A reply that breaks off, or cannot be read, is an error at once. A redirect is not followed, but retried like a 502.
+    The key is in no error and no log line. Where the endpoint counts no tokens, they are estimated.
     """
 
     kind, learns = "openai", False
@@ -92,7 +86,8 @@ class OpenAIMind:
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
             sampling, reply = await self._constrained(prompt)
         self._first_word = None
-        text = well_formed("".join(reply.parts))  # a surrogate pair may be split over two chunks
+        # A surrogate pair may be split over two chunks; a byte order mark is no part of a text.
+        text = well_formed("".join(reply.parts)).removeprefix("\ufeff")
         said = self._said(prompt, sampling, reply, text)
         held = self._is_held(prompt, sampling, reply, said)
         return Completion(
@@ -116,19 +111,21 @@ class OpenAIMind:
         )
 
     async def _constrained(self, prompt: Prompt) -> tuple[Sampling, StreamedReply]:
-        """The reply under the constraint that the endpoint takes. Where it refuses a question that it takes without the
-        constraint, the form is forgotten, and the reply is a free one."""
+        """The reply under the constraint that the endpoint takes. Where it fails at a question that it takes without
+        the constraint, the form is forgotten, and the reply is a free one."""
         form = await self.form(prompt)
         sampling = self._sampler.of(prompt, form)
         try:
-            return sampling, await self._in_time(prompt, sampling)
+            reply = await self._in_time(prompt, sampling)
         except ModelError as refusal:
-            if form is None or not self.constraint.searches or refusal.status not in REFUSED:
+            if form is None or not self.constraint.is_refusal(refusal):
                 raise
             free = self._sampler.of(prompt, None)
             reply = await self._in_time(prompt, free)
             await self.constraint.refused(form, refusal)
             return free, reply
+        self.constraint.unread = 0
+        return sampling, reply
 
     def _is_held(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, said: str) -> bool:
         """Whether the reply was held to its constraint: it is an action, or was cut before it was one.
@@ -162,7 +159,9 @@ class OpenAIMind:
                 f"{self._endpoint.where} used up its {self._most(prompt)} tokens{on} before the reply began: "
                 f"raise {self._section}.max_tokens"
             )
-        return without_fence(said) if prompt.purpose == "decide" else said
+        if prompt.purpose != "decide":
+            return said if said.strip() else reasoning.strip()  # a thought that is all between marks is the thought
+        return without_fence(said)
 
     def _usage(self, prompt: Prompt, reply: StreamedReply, text: str) -> Usage:
         """The tokens as the endpoint counted them, else by the estimate, which is logged once."""
@@ -200,7 +199,11 @@ class OpenAIMind:
             silent = limit.when() != deadline
             whole, most = ("said nothing", self._first_word) if silent else ("gave no whole reply", timeout)
             before = f" (before that: {last[-1]})" if last else ""
-            raise ModelError(f"{self._endpoint.where} {whole} within {most:g} s{before}", unreachable=silent) from None
+            if not silent:
+                _count_unread(prompt)
+            raise ModelError(
+                f"{self._endpoint.where} {whole} within {most:g} s{before}", unreachable=silent, unread=not silent
+            ) from None
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """Does nothing: the endpoint's model does not learn from experiences."""
@@ -240,6 +243,7 @@ class OpenAIMind:
         while True:
             try:
                 reply = await self._endpoint.once(self._body(prompt, sampling, form), heard)
+                self._refuse_lost_call(sampling, reply)
             except ModelError as refusal:
                 refuse_unknown(sampling.adapter, refusal)
                 plainer = form.plainer(refusal)
@@ -252,6 +256,12 @@ class OpenAIMind:
                     self._line.forms[key] = form
                 refuse_other(sampling.adapter, reply.model or "")
                 return reply
+
+    def _refuse_lost_call(self, sampling: Sampling, reply: StreamedReply) -> None:
+        """Raises ModelError for a reply that was to be a call of a tool, or is nothing else, and whose call is lost."""
+        is_call = sampling.form is not None and sampling.form.kind == "tools"
+        if reply.has_lost_call and (is_call or not any(reply.parts)):
+            raise ModelError(f"{self._endpoint.where} replied by a call of a tool that cannot be read", unread=True)
 
     async def _persistently(
         self,
@@ -267,9 +277,14 @@ class OpenAIMind:
         while True:
             try:
                 return await self._in_some_form(prompt, sampling, heard)
+            except ModelError as failure:
+                if failure.unread:
+                    _count_unread(prompt)
+                raise
             except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:
+                    _count_unread(prompt)
                     heard(StreamedReply())
                 wait = failure.after
                 if wait is None:
@@ -281,5 +296,11 @@ class OpenAIMind:
                         retry_after=failure.after,
                         unreachable=failure.unreachable,
                         status=failure.status,
+                        unread=not failure.unreachable,
                     ) from None
                 await self._sleep(wait)
+
+
+def _count_unread(prompt: Prompt) -> None:
+    if prompt.progress is not None:
+        prompt.progress.unread += 1

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from conch.config import MindSettings
 from conch.errors import ConfigError, ModelError
 from conch.minds import Prompt, ReplyProgress
-from conch.minds.endpoint import MAX_REPLY, MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
+from conch.minds.endpoint import MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
 from conch.minds.openai import OpenAIMind
+from conch.minds.reply import MAX_REPLY
 from tests.serving import listening
 
 if TYPE_CHECKING:
@@ -198,7 +199,6 @@ async def test_a_character_split_over_two_chunks_is_put_together(prompt: Asking)
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (head() + delta("DO_NOTHING: ha") + DONE, "finish_reason"),
         (head() + delta("DO_NOTHING: ha"), "finish_reason"),
         (head() + DONE, "finish_reason"),
         (whole(200, '{"choices": []}'), "finish_reason"),
@@ -207,15 +207,15 @@ async def test_a_character_split_over_two_chunks_is_put_together(prompt: Asking)
         (head() + b"data: {oops\n\n", "no completion"),
         (head() + b"data: 7\n\n", "no completion"),
         (head() + event({"choices": ["x"]}), "no completion"),
-        (head() + event({"choices": [{"delta": {"content": ["x"]}}]}), "no completion"),
-        (head() + event({"choices": [], "usage": {"prompt_tokens": -1}}), "no completion"),
+        (head() + event({"choices": [{"delta": {"content": True}}]}), "no completion"),
+        (head() + event({"choices": [], "usage": {"prompt_tokens": -1}}), "finish_reason"),
         (head() + b"data: " + b"[" * 100_000 + b"\n\n", "no completion"),
         (head() + event({"error": {"message": f"out of memory {KEY}"}}), r"out of memory \*\*\*"),
         (head() + delta("half") + event({"error": "overloaded"}), "overloaded"),
         (whole(200, '{"error": {"message": "no such thing"}}'), "no such thing"),
         (whole(200, "{", "application/json"), "no completion"),
         (endless, str(MAX_REPLY)),
-        (head() + b"data: " + b"x" * 5_000_000, "broke off"),
+        (head() + b"data: " + b"x" * 5_000_000, "goes on past 4194304"),
     ],
 )
 async def test_a_reply_that_is_not_whole_is_an_error(prompt: Asking, answer: bytes | Answer, sentence: str) -> None:

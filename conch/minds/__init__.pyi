@@ -9,7 +9,6 @@ from .endpoint import ChatEndpoint as ChatEndpoint
 from .endpoint import ConnectionPool as ConnectionPool
 from .endpoint import TransientError as TransientError
 from .endpoint import client_of as client_of
-from .error_words import words_in as words_in
 from .factory import MindFactory as MindFactory
 from .frozen.choices import ChoiceLog as ChoiceLog
 from .frozen.choices import DrawnChoice as DrawnChoice
@@ -42,9 +41,10 @@ from .protocol import ScriptEnded as ScriptEnded
 from .protocol import SensorValue as SensorValue
 from .protocol import Situation as Situation
 from .protocol import TokenSource as TokenSource
-from .reasoning import split_reasoning as split_reasoning
 from .reflex import ReflexMind as ReflexMind
-from .reply import StreamedReply as StreamedReply
+from .replies.error_words import words_in as words_in
+from .replies.reasoning import split_reasoning as split_reasoning
+from .replies.reply import StreamedReply as StreamedReply
 from .scripted import ScriptedMind as ScriptedMind
 from .scripted import ScriptLine as ScriptLine
 from .several import MindChain as MindChain

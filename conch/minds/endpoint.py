@@ -16,9 +16,9 @@ from pydantic import SecretStr
 
 from conch.errors import ConfigError, ModelError
 from conch.minds.dialect import RequestForm
-from conch.minds.documents import ReplyDocument, ReplyDocuments
-from conch.minds.error_words import error_in, error_words
-from conch.minds.reply import MAX_REPLY, StreamedReply
+from conch.minds.replies.documents import ReplyDocument, ReplyDocuments
+from conch.minds.replies.error_words import error_in, error_words
+from conch.minds.replies.reply import MAX_REPLY, StreamedReply
 from conch.text import decoded, safe_text, text_decoder
 
 MAX_STREAM = 64 * MAX_REPLY

@@ -20,8 +20,8 @@ from conch.minds.constraint.search import ConstraintSearch
 from conch.minds.dialect import RequestForm, own_fields, refuse_other, refuse_unknown, without_fence
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, TransientError
 from conch.minds.protocol import Completion, Prompt
-from conch.minds.reasoning import split_reasoning
-from conch.minds.reply import StreamedReply
+from conch.minds.replies.reasoning import split_reasoning
+from conch.minds.replies.reply import StreamedReply
 from conch.minds.sampling import Sampler, Sampling
 from conch.retry import MODEL_REQUEST
 from conch.text import BYTES_PER_TOKEN, estimated_tokens, well_formed
@@ -86,14 +86,12 @@ class OpenAIMind:
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
             sampling, reply = await self._constrained(prompt)
         self._first_word = None
-        # A surrogate pair may be split over two chunks; a byte order mark is no part of a text.
-        text = well_formed("".join(reply.parts)).removeprefix("\ufeff")
-        said = self._said(prompt, sampling, reply, text)
+        said = self._said(prompt, sampling, reply)
         held = self._is_held(prompt, sampling, reply, said)
         return Completion(
             text=said,
             finish_reason="refusal" if reply.refusal else str(reply.finish_reason),
-            usage=self._usage(prompt, reply, text or said),
+            usage=self._usage(prompt, reply, reply.text or said),
             model=reply.model or sampling.served_as(self.model),
             ms=(time.monotonic() - started) * 1000,
             constrained=held,
@@ -142,13 +140,13 @@ class OpenAIMind:
         self.constraint.unheld(sampling.form, said)
         return False
 
-    def _said(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, text: str) -> str:
+    def _said(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply) -> str:
         """The reply without reasoning, a decision without a code fence around it and as an action of the grammar; or a
         refusal's words.
 
         Raises ModelError where the tokens were used up before the reply began.
         """
-        reasoning, said = split_reasoning(text)
+        reasoning, said = split_reasoning(reply.text)
         if sampling.form is not None and prompt.registry is not None:
             said = sampling.form.read(reply, without_fence(said), prompt.registry)
         if not said.strip() and reply.refusal:

@@ -38,6 +38,7 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("cost", None),
         ("message", None),
         ("outcome.proposed", None),
+        ("decoding.unread", None),
     ),
     event_type(NeedsChanged): (("beside", []),),
     event_type(MessageReceived): (("session", None),),
@@ -158,7 +159,8 @@ def is_event(body: bytes, content: str) -> bool:
         for name, default in reversed(later):
             holder, _, key = name.rpartition(".")
             held = data[holder] if holder else data
-            if any(part.pop(key, default) != default for part in (held if isinstance(held, list) else [held])):
+            parts = filter(None, held if isinstance(held, list) else [held])
+            if any(part.pop(key, default) != default for part in parts):
                 return False
             if _sha256(json.dumps(wire).encode()) == content:
                 return True

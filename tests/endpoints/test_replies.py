@@ -19,7 +19,7 @@ from conch.errors import ModelError
 from conch.minds import Completion
 from conch.minds.constraint.findings import FORMS, ConstraintFindings
 from conch.minds.constraint.search import ConstraintSearch
-from conch.minds.reply import MAX_REPLY, StreamedReply
+from conch.minds.replies.reply import MAX_REPLY, StreamedReply
 from tests.endpoints.asking import REGISTRY, decision
 from tests.minds.test_openai import DONE, USAGE, Answer, delta, event, head, serving, whole
 

@@ -22,7 +22,7 @@ from conch.errors import ModelError
 from conch.home import Home
 from conch.minds import ConnectionPool, Prompt
 from conch.minds.dialect import RequestForm, without_fence
-from conch.minds.reasoning import split_reasoning
+from conch.minds.replies.reasoning import split_reasoning
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from tests.minds.test_openai import DONE, FINE, Endpoint, delta, event, head, serving, whole
 

@@ -22,7 +22,7 @@ from conch.errors import ConfigError, ModelError
 from conch.minds import Prompt, ReplyProgress
 from conch.minds.endpoint import MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
 from conch.minds.openai import OpenAIMind
-from conch.minds.reply import MAX_REPLY
+from conch.minds.replies.reply import MAX_REPLY
 from tests.serving import listening
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from conch.actions import Registry
 from conch.config import MindSettings
 from conch.minds.constraint.findings import FORMS
 from conch.minds.constraint.grammar import LlamaGrammar
-from conch.minds.reply import StreamedReply
+from conch.minds.replies.reply import StreamedReply
 from conch.minds.sampling import LONGEST, SHORTEST, Sampler, is_free, longest_text
 from conch.tools import BUILTIN_TOOLS
 

@@ -18,8 +18,8 @@ from conch.minds.constraint.findings import ConstraintFindings, EndpointModel, f
 from conch.minds.constraint.form import ConstraintForm
 from conch.minds.dialect import REFUSED, without_fence
 from conch.minds.protocol import Prompt, Situation
-from conch.minds.reasoning import split_reasoning
-from conch.minds.reply import StreamedReply
+from conch.minds.replies.reasoning import split_reasoning
+from conch.minds.replies.reply import StreamedReply
 from conch_schemas import PromptMessage
 
 log = get_logger(__name__)
@@ -148,7 +148,7 @@ class ConstraintSearch:
 
 def is_held(form: ConstraintForm, reply: StreamedReply, registry: Registry) -> bool:
     """Whether the reply to QUESTION was held to an action: it is one."""
-    _, said = split_reasoning("".join(reply.parts))
+    _, said = split_reasoning(reply.text)
     text = form.read(reply, without_fence(said), registry)
     return parse(text, registry).valid
 

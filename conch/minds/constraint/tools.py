@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from conch.actions import Registry, call_schemas, from_call
 from conch.minds.constraint.form import RequestFields
-from conch.minds.reply import StreamedReply
+from conch.minds.replies.reply import StreamedReply
 from conch_schemas import Constraint
 
 LONGEST_DOC = 1024

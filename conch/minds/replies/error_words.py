@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from conch.minds.documents import ReplyDocument
+from conch.minds.replies.documents import ReplyDocument
 
 _FIELDS: Final = ("error", "message", "detail", "error_message", "msg", "errors")
 """Names of an error's words, or of an object with them: OpenAI's, FastAPI's (`detail` with `msg`), gateways'."""

@@ -17,7 +17,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from conch.errors import ModelError
-from conch.minds.calls import ToolCallParts, listed_calls, whole_number
+from conch.minds.replies.calls import ToolCallParts, listed_calls, whole_number
+from conch.text import well_formed
 from conch_schemas import JsonObject, Usage
 
 MAX_REPLY: Final = 1024 * 1024
@@ -81,6 +82,11 @@ class StreamedReply:
     def call(self) -> tuple[str, str] | None:
         """The first call of a tool: its name, and its arguments as JSON text."""
         return self._calls.first
+
+    @property
+    def text(self) -> str:
+        """Its content as text: a surrogate pair may be split over two chunks, a byte order mark is no part of it."""
+        return well_formed("".join(self.parts)).removeprefix("\ufeff")
 
     @property
     def so_far(self) -> str:

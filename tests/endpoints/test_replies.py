@@ -77,6 +77,11 @@ WHOLE_CALL = {"message": {"content": None, "tool_calls": [call(ARGUMENTS, "files
         ("schema", head() + delta(f'<think>{{}}</think>\n{{"action": {{"filesystem": {ARGUMENTS}}}}}', "stop") + DONE),
         ("schema", head() + delta(f'```json\n{{"action": {{"filesystem": {ARGUMENTS}}}}}\n```', "stop") + DONE),
         ("grammar", head() + delta(f"<think>so</think>{LISTS}", "stop") + USAGE + DONE),
+        ("tools", head() + calls(call(ARGUMENTS, "filesystem", index=1, id="a")) + LAST),
+        ("tools", head() + calls(call(json.loads(ARGUMENTS), "filesystem", index=0)) + LAST),
+        ("tools", head() + calls(call(json.dumps(ARGUMENTS), "filesystem", index=0)) + LAST),
+        ("tools", head() + calls(call(ARGUMENTS, "filesystem", index=0)) + DONE),
+        ("schema", head() + delta({"action": {"filesystem": json.loads(ARGUMENTS)}}, "stop") + DONE),
     ],
 )
 async def test_a_call_is_the_same_action_in_every_form(constrain: str, stream: bytes) -> None:
@@ -180,6 +185,30 @@ async def test_a_call_that_is_no_call_is_an_error(part: Any) -> None:
         await asked(head() + calls(part) + LAST, "tools")
 
     assert not raised.value.fatal
+
+
+@pytest.mark.parametrize(
+    ("constrain", "stream"),
+    [
+        ("tools", delta("I look.") + LAST),
+        ("tools", calls({"index": 0, "id": "a", "function": {"arguments": ARGUMENTS}}) + LAST),
+        ("off", delta("") + LAST),
+    ],
+)
+async def test_a_call_that_the_endpoint_has_lost_is_no_reply(constrain: str, stream: bytes) -> None:
+    """The model's words are not there: it is asked again, and nothing is scored."""
+    with pytest.raises(ModelError, match="a call of a tool that cannot be read") as raised:
+        await asked(head() + stream, constrain)
+
+    assert raised.value.unread
+    assert not raised.value.fatal
+
+
+async def test_a_call_without_arguments_has_none() -> None:
+    """Gateways before Anthropic's models send an empty text for it, others leave it out."""
+    for arguments in ("", None, {}, "{}"):
+        reply, _ = await asked(head() + calls(call(arguments, "DO_NOTHING", index=0)) + LAST, "tools")
+        assert "text" in str(parse(reply.text, REGISTRY).reason or reply.text) or reply.text.startswith("DO_NOTHING")
 
 
 async def test_arguments_without_an_end_are_left() -> None:

@@ -27,7 +27,7 @@ log = get_logger(__name__)
 FAILED = frozenset({500, 501})
 """Statuses of a server that fails over a field that it cannot serve. Others, such as 503, say nothing of the field."""
 TRIES = 2
-"""Replies of an endpoint that cannot be read, in a row, from which it is the form's doing and no accident."""
+"""Replies under a form that cannot be read, in a row, from which it is the form's doing and no accident."""
 QUESTION = "Write the word hello, and nothing else."
 _SYSTEM = "You are a helpful assistant."
 
@@ -114,16 +114,13 @@ class ConstraintSearch:
         form: ConstraintForm | None = None
         question = _question(registry, self.settings.max_tokens)
         for form in self._forms:
-            try:
-                reply = await self._tried(question, form, ask)
-            except ModelError as refusal:
-                if not (refusal.unread or refusal.status in REFUSED | FAILED):
-                    raise
-                failed = failed or refusal.status not in REFUSED
-                refusals[form.field] = str(refusal)
+            reply = await self._tried(question, form, ask)
+            if isinstance(reply, ModelError):
+                failed = failed or reply.status not in REFUSED
+                refusals[form.field] = str(reply)
+            elif is_held(form, reply, registry):
+                break
             else:
-                if is_held(form, reply, registry):
-                    break
                 refusals[form.field] = "ignored"
         else:
             form = None
@@ -134,16 +131,23 @@ class ConstraintSearch:
         await self.findings.keep(self._at, form, refusals, lasting=form is not None or not failed)
         return form
 
-    async def _tried(self, question: Prompt, form: ConstraintForm, ask: Ask) -> StreamedReply:
-        """The reply under a form. Raises ModelError: where it is `unread`, a free reply can be read."""
-        for _ in range(TRIES - 1):
-            try:
-                return await ask(question, form)
-            except ModelError as failure:
-                if not failure.unread or failure.status in FAILED:
-                    raise
-                await ask(question, None)
-        return await ask(question, form)
+    async def _tried(self, question: Prompt, form: ConstraintForm, ask: Ask) -> StreamedReply | ModelError:
+        """The reply under a form, or why it is no candidate: a refusal, or replies that cannot be read though a free
+        one can. Raises ModelError for a failure that says nothing of the form."""
+        try:
+            return await ask(question, form)
+        except ModelError as failure:
+            if failure.status in REFUSED | FAILED:
+                return failure
+            if not failure.unread:
+                raise
+        await ask(question, None)
+        try:
+            return await ask(question, form)  # it may have been an accident
+        except ModelError as failure:
+            if failure.unread or failure.status in REFUSED:
+                return failure
+            raise
 
 
 def is_held(form: ConstraintForm, reply: StreamedReply, registry: Registry) -> bool:

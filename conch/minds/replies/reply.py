@@ -77,6 +77,7 @@ class StreamedReply:
     _calls: ToolCallParts = field(default_factory=ToolCallParts)
     _choice: int | None = None
     """Index of the choice that it is: the least one that came."""
+    _has_deltas: bool = False
 
     @property
     def call(self) -> tuple[str, str] | None:
@@ -148,7 +149,7 @@ class StreamedReply:
         if self._choice is not None and index < self._choice:
             self.parts, self.size, self._calls, self.refusal = [], 0, ToolCallParts(), ""
             self.finish_reason, self.reasoned, self.logprob = None, 0, None
-            self.is_message = False
+            self.is_message = self._has_deltas = False
         if self._choice is None or index < self._choice:
             self._choice = index
         return index == self._choice
@@ -157,8 +158,9 @@ class StreamedReply:
         """What a choice adds: its delta, else its message, else its text, as of completions that are no chat. A message
         behind deltas repeats them."""
         if delta := choice.get("delta"):
+            self._has_deltas = True
             return delta
-        if not (self.is_empty or self.is_message):
+        if self._has_deltas and not self.is_empty:
             return None
         if (message := choice.get("message")) is not None:
             self.is_message = True

@@ -241,7 +241,7 @@ class OpenAIMind:
         while True:
             try:
                 reply = await self._endpoint.once(self._body(prompt, sampling, form), heard)
-                self._refuse_lost_call(sampling, reply)
+                _refuse_lost_call(sampling, reply, self._endpoint.where)
             except ModelError as refusal:
                 refuse_unknown(sampling.adapter, refusal)
                 plainer = form.plainer(refusal)
@@ -254,12 +254,6 @@ class OpenAIMind:
                     self._line.forms[key] = form
                 refuse_other(sampling.adapter, reply.model or "")
                 return reply
-
-    def _refuse_lost_call(self, sampling: Sampling, reply: StreamedReply) -> None:
-        """Raises ModelError for a reply that was to be a call of a tool, or is nothing else, and whose call is lost."""
-        is_call = sampling.form is not None and sampling.form.kind == "tools"
-        if reply.has_lost_call and (is_call or not any(reply.parts)):
-            raise ModelError(f"{self._endpoint.where} replied by a call of a tool that cannot be read", unread=True)
 
     async def _persistently(
         self,
@@ -302,3 +296,10 @@ class OpenAIMind:
 def _count_unread(prompt: Prompt) -> None:
     if prompt.progress is not None:
         prompt.progress.unread += 1
+
+
+def _refuse_lost_call(sampling: Sampling, reply: StreamedReply, where: str) -> None:
+    """Raises ModelError for a reply that was to be a call of a tool, or is nothing else, and whose call is lost."""
+    is_call = sampling.form is not None and sampling.form.kind == "tools"
+    if reply.has_lost_call and (is_call or not any(reply.parts)):
+        raise ModelError(f"{where} replied by a call of a tool that cannot be read", unread=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypedDict, cast
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 import msgspec
 
@@ -14,13 +14,18 @@ from conch.witness.canonical import canonical, content_hash, values_hash
 from conch.witness.words import Scored, score_sets
 from conch_schemas import (
     ActionTaken,
+    AlarmRaised,
     ExperienceRecorded,
     GoalDropped,
+    GoalSet,
+    JsonObject,
     Mark,
     MessageReceived,
     MessageSent,
     NeedsChanged,
+    NoveltyMeasured,
     ReviewDecided,
+    RewardAssigned,
     Score,
     event_type,
 )
@@ -32,21 +37,30 @@ FIGURES: Final = "figures"
 
 LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
     event_type(ActionTaken): (
+        ("action.declared_effect", None),
         ("effect", None),
         ("goals.accepted", True),
         ("decoding", None),
         ("cost", None),
         ("message", None),
         ("outcome.proposed", None),
+        ("team", None),
+        ("progress", None),
         ("decoding.unread", None),
     ),
+    event_type(RewardAssigned): (("principles", []),),
     event_type(NeedsChanged): (("beside", []),),
+    event_type(NoveltyMeasured): (("repeats", 1), ("beside", [])),
+    event_type(AlarmRaised): (("begun", None),),
     event_type(MessageReceived): (("session", None),),
     event_type(MessageSent): (("session", None),),
+    event_type(GoalSet): (("piece", None),),
     event_type(GoalDropped): (("vetoed", False),),
+    event_type(ReviewDecided): (("acts", []),),
 }
 """Fields with their defaults, in the order in which they came, that a type of events gained after its first marks. A
-reader of today adds them with their defaults to an event of before, whose mark was taken without them."""
+reader of today adds them with their defaults to an event of before, whose mark was taken without them. A new optional
+field of a sealed event is added at the end."""
 
 
 class SealedFact(NamedTuple):
@@ -150,23 +164,44 @@ _CUT: Final = 200
 
 
 def is_event(body: bytes, content: str) -> bool:
-    """Whether these bytes, the wire form of an event, are what a mark's `content` was taken over."""
+    """Whether these bytes, the wire form of an event, are what a mark's `content` was taken over.
+
+    The version that wrote the bytes and the version that took the mark may know different optional fields
+    (LATER_FIELDS): a field at its default may stand in one form and be absent from the other.
+    """
     try:
         if _sha256(body) == content:
             return True
         wire = json.loads(body)
-        data, later = wire["data"], LATER_FIELDS.get(wire["type"], ())
-        for name, default in reversed(later):
-            holder, _, key = name.rpartition(".")
-            held = data[holder] if holder else data
-            parts = filter(None, held if isinstance(held, list) else [held])
-            if any(part.pop(key, default) != default for part in parts):
-                return False
-            if _sha256(json.dumps(wire).encode()) == content:
-                return True
+        later = LATER_FIELDS.get(wire["type"], ())
+        return any(_sha256(json.dumps(wire).encode()) == content for _ in _change_age(wire["data"], later))
     except (ValueError, TypeError, LookupError, AttributeError):
         return False
-    return False
+
+
+def _change_age(data: JsonObject, later: Sequence[tuple[str, object]]) -> Iterator[None]:
+    """Change an event's data in place into the form of the newest version, then of each version before it, with a pause
+    after each. Ends where a version cannot have written it: a field that it did not know is not at its default."""
+    for name, default in later:
+        for part, key in _find_places(data, name):
+            part.setdefault(key, default)
+    yield
+    for name, default in reversed(later):
+        for part, key in _find_places(data, name):
+            value = part.pop(key)
+            if value != default or type(value) is not type(default):  # 1 is no True
+                return
+        yield
+
+
+def _find_places(data: JsonObject, name: str) -> list[tuple[JsonObject, str]]:
+    """The objects that may have the field, and its key in them. For `goals.accepted`, each goal."""
+    *path, key = name.split(".")
+    parts: list[Any] = [data]
+    for step in path:
+        held = [part.get(step) for part in parts]
+        parts = [part for value in held for part in (value if isinstance(value, list) else [value]) if part is not None]
+    return [(part, key) for part in parts]
 
 
 def _sha256(text: bytes) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import pytest
-import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +15,6 @@ from conch.witness import (
     ChainState,
     StoredAct,
     Witnessed,
-    content_hash,
     differences,
     is_event,
     mark_hash,
@@ -208,23 +204,6 @@ def test_a_row_that_is_gone_is_found(act: Act, row: str, empty: Any, kind: str) 
     _, marks = sealed(action, said(action, *scores), experience)
 
     assert wrong(marks, StoredAct(**rows(action, scores, experience) | {row: empty})) == [(kind, True)]
-
-
-def test_an_act_from_before_a_field_came_is_what_was_sealed(act: Act) -> None:
-    """A newer reader adds each field, the newest last, with its default; with a value in it the act is another one."""
-    action = act(0)
-    wire = json.loads(wire_form(action))
-    del wire["data"]["outcome"]["proposed"]
-    assert is_event(wire_form(action), hashlib.sha256(rfc8785.dumps(wire)).hexdigest())
-    for field in ("message", "cost", "decoding", "effect"):  # no goals, so none lacks `accepted`, which came between
-        del wire["data"][field]
-        content = hashlib.sha256(rfc8785.dumps(wire)).hexdigest()
-
-        assert is_event(wire_form(action), content)
-        assert is_event(json.dumps(wire).encode(), content)
-    assert is_event(wire_form(action), content_hash(action))
-    wire["data"]["effect"] = {"kind": "none"}
-    assert not is_event(json.dumps(wire).encode(), content)
 
 
 def test_a_verdict_that_was_too_large_to_publish_is_sealed_by_its_figures(act: Act) -> None:

@@ -144,9 +144,9 @@ class ConstraintSearch:
         await ask(question, None)
         try:
             return await ask(question, form)  # it may have been an accident
-        except ModelError as failure:
-            if failure.unread or failure.status in REFUSED:
-                return failure
+        except ModelError as again:
+            if again.unread or again.status in REFUSED:
+                return again
             raise
 
 

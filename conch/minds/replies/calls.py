@@ -27,13 +27,18 @@ class _Call:
     name: str = ""
     parts: list[str] = field(default_factory=list)
     """Parts of the arguments that came as text."""
-    fields: JsonObject | None = None
-    """Arguments that came as an object."""
+    objects: list[str] = field(default_factory=list)
+    """Objects of arguments, each as JSON text: one with all of them, or several that add up."""
 
     @property
     def arguments(self) -> str:
         """The arguments as JSON text."""
-        return "".join(self.parts) if self.fields is None else json.dumps(self.fields, ensure_ascii=False)
+        if len(self.objects) < 2:
+            return "".join(self.parts or self.objects)
+        whole: JsonObject = {}
+        for text in self.objects:
+            whole |= json.loads(text)
+        return json.dumps(whole, ensure_ascii=False)
 
     def add(self, arguments: JsonValue) -> int:
         """Append a part of the arguments; returns its characters. Raises TypeError where its type has no clear
@@ -43,12 +48,14 @@ class _Call:
         if arguments == []:  # an empty object as PHP writes it
             arguments = {}
         if isinstance(arguments, dict) and not self.parts:
-            self.fields = {**(self.fields or {}), **arguments}
-            return len(json.dumps(arguments))
-        if not isinstance(arguments, str) or self.fields is not None:
+            text = json.dumps(arguments, ensure_ascii=False)
+            self.objects.append(text)
+        elif isinstance(arguments, str) and not self.objects:
+            text = arguments
+            self.parts.append(text)
+        else:
             raise TypeError("arguments of a call are no text and no object")
-        self.parts.append(arguments)
-        return len(arguments)
+        return len(text)
 
 
 class ToolCallParts:

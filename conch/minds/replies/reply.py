@@ -157,12 +157,14 @@ class StreamedReply:
     def _said(self, choice: JsonObject) -> JsonValue:
         """What a choice adds: its delta, else its message, else its text, as of completions that are no chat. A message
         behind deltas repeats them."""
-        if delta := choice.get("delta"):
+        delta: JsonValue = choice.get("delta")
+        message: JsonValue = choice.get("message")
+        if delta:
             self._has_deltas = True
             return delta
         if self._has_deltas and not self.is_empty:
             return None
-        if (message := choice.get("message")) is not None:
+        if message is not None:
             self.is_message = True
             return message
         return {"content": choice.get("text")}

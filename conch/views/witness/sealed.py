@@ -44,7 +44,6 @@ from conch_schemas import (
     RewardAssigned,
     decode,
     subject_filter,
-    wire_form,
 )
 
 SEALED_KINDS: tuple[type[Event], ...] = (
@@ -177,7 +176,7 @@ class SealedFacts:
                 continue
             if (sealed := self._events.get(event.id)) is None or event.id in held:
                 continue
-            if is_event(wire_form(event), sealed[0]):
+            if is_event(delivery.data, sealed[0]):
                 held.add(event.id)
             else:
                 wrong[event.id] = event.TYPE

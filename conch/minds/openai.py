@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pydantic import JsonValue
 
 from conch.actions import parse
-from conch.config import OneMindSettings
+from conch.config import OneMindSettings, PriceSettings
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings
@@ -96,7 +96,7 @@ class OpenAIMind:
             ms=(time.monotonic() - started) * 1000,
             constrained=held,
             decoding=sampling.decoding(reply, self.model, held=held),
-            cost=self._cost(reply),
+            cost=_cost_of(reply, self._settings.price),
         )
 
     async def form(self, prompt: Prompt) -> ConstraintForm | None:
@@ -171,12 +171,6 @@ class OpenAIMind:
         asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
         return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
 
-    def _cost(self, reply: StreamedReply) -> float | None:
-        """The price of the reply; None where prices or tokens are unknown."""
-        if self._settings.price is None or not reply.counted:
-            return None
-        return self._settings.price.of(reply.usage.input_tokens, reply.usage.output_tokens, reply.cached)
-
     async def _in_time(self, prompt: Prompt, sampling: Sampling) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
         deadline = began + timeout
@@ -215,13 +209,9 @@ class OpenAIMind:
         return min(prompt.max_tokens, self._settings.max_tokens)
 
     def _body(self, prompt: Prompt, sampling: Sampling, form: RequestForm) -> bytes:
-        said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
-        if "system" in form.refused:
-            (_, system), (role, first), *others = said
-            said = [(role, f"{system}\n\n{first}"), *others]
         request: dict[str, JsonValue] = {
             "model": sampling.served_as(self.model),
-            "messages": [{"role": role, "content": well_formed(content)} for role, content in said],
+            "messages": [{"role": role, "content": well_formed(content)} for role, content in _messages(prompt, form)],
             "temperature": self._settings.temperature,
             "max_tokens": self._most(prompt),
             "stream": True,
@@ -291,6 +281,23 @@ class OpenAIMind:
                         unread=not failure.unreachable,
                     ) from None
                 await self._sleep(wait)
+
+
+def _messages(prompt: Prompt, form: RequestForm) -> list[tuple[str, str]]:
+    """Role and content of each message. Where there is no system role, the question begins with the system prompt."""
+    said: list[tuple[str, str]] = [("system", prompt.system)]
+    said += [(message.role, message.content) for message in prompt.messages]
+    if "system" in form.refused:
+        (_, system), (role, first), *others = said
+        said = [(role, f"{system}\n\n{first}"), *others]
+    return said
+
+
+def _cost_of(reply: StreamedReply, price: PriceSettings | None) -> float | None:
+    """The price of the reply; None where prices or tokens are unknown."""
+    if price is None or not reply.counted:
+        return None
+    return price.of(reply.usage.input_tokens, reply.usage.output_tokens, reply.cached)
 
 
 def _count_unread(prompt: Prompt) -> None:

@@ -216,7 +216,10 @@ DATA: Final[dict[str, JsonObject]] = {
     },
 }
 """The required fields of each sealed type, where it has any."""
-PARTS: Final[dict[str, JsonObject]] = {"action.taken": {"decoding": {"engine": "openai", "model": "m"}}}
+PARTS: Final[dict[str, JsonObject]] = {
+    kind: {"decoding": {"engine": "openai", "model": "m"}}
+    for kind in ("action.taken", "fork.scored", "adapter.shadowed")
+}
 """Optional parts that have gained fields, without these."""
 
 

@@ -10,8 +10,8 @@ from .chain import VERSION as VERSION
 from .chain import ChainState as ChainState
 from .chain import seal as seal
 from .compare import Difference as Difference
+from .compare import EventRow as EventRow
 from .compare import StoredAct as StoredAct
-from .compare import StoredEvent as StoredEvent
 from .compare import differences as differences
 from .compare import repeats_verdict as repeats_verdict
 from .compare import score_words as score_words
@@ -51,6 +51,7 @@ from .value import chain_value as chain_value
 from .value import trace_total as trace_total
 from .verify import ChainStart as ChainStart
 from .verify import MarkProblem as MarkProblem
+from .verify import ProblemKind as ProblemKind
 from .verify import Verification as Verification
 from .verify import appended as appended
 from .verify import verify as verify

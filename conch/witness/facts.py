@@ -21,7 +21,6 @@ from conch_schemas import (
     ForkScored,
     GoalDropped,
     GoalSet,
-    JsonObject,
     Mark,
     MessageReceived,
     MessageSent,
@@ -219,7 +218,7 @@ def is_event(body: bytes, content: str) -> bool:
         return False
 
 
-def _change_age(data: JsonObject, later: Sequence[tuple[str, object]]) -> Iterator[None]:
+def _change_age(data: dict[str, object], later: Sequence[tuple[str, object]]) -> Iterator[None]:
     """Change an event's data in place into the form of the newest version, then of each version before it, with a pause
     after each. Ends where a version cannot have written it: a field that it did not know is not at its default."""
     for name, default in later:
@@ -234,7 +233,7 @@ def _change_age(data: JsonObject, later: Sequence[tuple[str, object]]) -> Iterat
         yield
 
 
-def _find_places(data: JsonObject, name: str) -> list[tuple[JsonObject, str]]:
+def _find_places(data: dict[str, object], name: str) -> list[tuple[dict[str, object], str]]:
     """The objects that may have the field, and its key in them. For `goals.accepted`, each goal."""
     *path, key = name.split(".")
     parts: list[Any] = [data]

@@ -16,7 +16,7 @@ from conch.witness.facts import FIGURES, SCORE, VERDICT, SealedFact, sealed_fact
 from conch.witness.forgotten import ForgottenRecords
 from conch_schemas import Mark
 
-Kind = Literal[
+ProblemKind = Literal[
     "changed", "missing", "swapped", "duplicate", "unlinked", "unwitnessed", "altered", "gone", "unsigned", "forged"
 ]
 
@@ -25,7 +25,7 @@ Kind = Literal[
 class MarkProblem:
     """One violation found in a chain."""
 
-    kind: Kind
+    kind: ProblemKind
     """`unlinked`: a link without an earlier source. `unwitnessed`: an act, a score or a total without a mark (a cut
     tail). `altered`, `gone`: a fact that is not what its mark sealed, or is no longer there. `unsigned`, `forged`: no
     checkpoint of the chain, or one that does not fit it."""
@@ -195,7 +195,7 @@ class Verification:
                 yield self._problem("duplicate", row.sequence, what)
             earlier.setdefault(row.id, row.sequence)
 
-    def _problem(self, kind: Kind, sequence: int, what: str) -> MarkProblem:
+    def _problem(self, kind: ProblemKind, sequence: int, what: str) -> MarkProblem:
         return MarkProblem(kind, self.agent, sequence, what)
 
 

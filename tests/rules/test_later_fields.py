@@ -312,7 +312,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def changes(wire: JsonObject) -> Iterator[bytes]:
     """The event with one value or one name changed, for each; also values that Python takes as equal."""
     for *path, last in filter(None, leaves(wire)):
-        others: tuple[object, ...] = ("changed", 7, 0, 1, True, False, None, [], {})
+        others: tuple[Any, ...] = ("changed", 7, 0, 1, True, False, None, [], {})
         for changed in others:
             copy = json.loads(json.dumps(wire))
             part = copy

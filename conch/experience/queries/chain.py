@@ -22,10 +22,10 @@ from conch.experience.queries.bodies import stored_doing, stored_needs, stored_v
 from conch.experience.queries.forget import records_in
 from conch.experience.queries.owned import OwnedPartitions
 from conch.experience.transaction import act_columns, least_satisfied
-from conch_schemas import ContractViolationError, Mark, PersonForgotten, action_id, decode
+from conch_schemas import ContractViolationError, JsonObject, Mark, PersonForgotten, action_id, decode
 
 if TYPE_CHECKING:
-    from conch.witness import StoredAct, StoredEvent
+    from conch.witness import EventRow, StoredAct
 
 _PAGE: Final = 1000
 """Rows of one read in a walk over all of them."""
@@ -140,8 +140,8 @@ class SqlChain:
             shown = stored_verdict(again)
             return (shown.total, shown.coverage, int(shown.complete)) == (*figures[:2], int(figures[2]))
 
-    def beside(self, agent: str) -> Iterator[StoredEvent]:
-        from conch.witness import StoredEvent  # only here: commands that read do without the rules
+    def beside(self, agent: str) -> Iterator[EventRow]:
+        from conch.witness import EventRow  # only here: commands that read do without the rules
 
         for table, query in _OUTSIDE.items():
             if not self._file.has_table(table):  # a file of an older schema has none
@@ -150,7 +150,7 @@ class SqlChain:
                 wire = _wire(body)
                 known = _columns_of(table, wire)
                 indexed = wire.get("agent") == named and columns == known and identity in ("", wire.get("id"))
-                yield StoredEvent(table, str(wire.get("id", identity)), seq, bytes(body), indexed)
+                yield EventRow(table, str(wire.get("id", identity)), seq, bytes(body), indexed)
 
     def prompts(self) -> dict[str, str]:
         rows = self._file.rows(_PROMPTS)
@@ -246,7 +246,7 @@ def _version(body: bytes) -> str:
     return str(_wire(body).get("data", {}).get("version", ""))
 
 
-def _wire(body: bytes | str) -> dict[str, Any]:
+def _wire(body: bytes | str) -> JsonObject:
     """The wire form of a stored event; empty for a body that is none."""
     try:
         wire = msgspec.json.decode(body)
@@ -255,7 +255,7 @@ def _wire(body: bytes | str) -> dict[str, Any]:
     return wire if isinstance(wire, dict) else {}
 
 
-def _columns_of(table: str, wire: dict[str, Any]) -> list[Any]:
+def _columns_of(table: str, wire: JsonObject) -> list[Any]:
     """The two columns that a table of `_OUTSIDE` has beside the event."""
     data = wire.get("data", {})
     if table == "reviews":
@@ -270,7 +270,7 @@ class _ActRows:
     """The rows of one action, as they are read."""
 
     act: Sequence[Any] = ()
-    contexts: dict[str, Any] = field(default_factory=dict)
+    contexts: JsonObject = field(default_factory=dict)
     scores: list[Sequence[Any]] = field(default_factory=list)
     needs: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     reviews: dict[str, tuple[str, bytes]] = field(default_factory=dict)

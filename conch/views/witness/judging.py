@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from conch.rewards import weights_version
 from conch.views.witness.streamed import StreamComparison
 from conch.views.witness.unsealed import UnsealedAct, UnsealedRows
-from conch.witness import MarkProblem, StoredEvent, score_words
+from conch.witness import EventRow, MarkProblem, ProblemKind, score_words
 from conch_schemas import ContractViolationError, WeightsSet, decode
 
 
@@ -48,8 +48,12 @@ def judge_unsealed(agent: str, unsealed: UnsealedRows, stream: StreamComparison)
     return judgement
 
 
-def _of_act(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Iterator[tuple[str, str]]:
-    """(kind, sentence) of what is wrong with an act."""
+_Wrong = tuple[ProblemKind, str]
+"""(kind, sentence)."""
+
+
+def _of_act(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Iterator[_Wrong]:
+    """What is wrong with an act."""
     if act.act is not None and not _waits(stream.acts.get(act.action), stream, "act" in sealed):
         yield "unwitnessed", f"Action {act.action} has no mark{_lacking(act.action in stream.acts, stream)}."
     total_waits = yield from _of_total(act, stream, sealed)
@@ -62,7 +66,7 @@ def _of_act(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Ite
             yield "unwitnessed", f"{what}{_lacking(name in said, stream)}."
 
 
-def _of_total(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Iterator[tuple[str, str]]:
+def _of_total(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Generator[_Wrong, None, bool]:
     """What is wrong with the total of an act; returns whether the total waits for its mark."""
     what = f"Revision {act.revision} of the total of action {act.action}"
     if not act.revision and not act.waits:
@@ -95,7 +99,11 @@ def _lacking(is_there: bool, stream: StreamComparison) -> str:
     return ", and the stream does not have what the store has"
 
 
-def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[tuple[str, str]]:
+_Row = tuple[str, ProblemKind | None]
+"""(a sentence, its kind), or (what a row is, None) where nothing proves it."""
+
+
+def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
     words = {"thought": "thought", "claims": "list of claims", "messages": "prompt", "reflection": "reflection"}
     for action, kind in unsealed.contexts:
         what = f"The {words[kind]} of action {action}"
@@ -105,12 +113,10 @@ def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[t
         elif action in unsealed.new_acts and not _waits(seq, stream, False):
             yield f"{what} has no mark.", "unwitnessed"
         elif seq is None:
-            yield what, ""
+            yield what, None
 
 
-def _of_events(
-    unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[str, set[str]]
-) -> Iterator[tuple[str, str]]:
+def _of_events(unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[str, set[str]]) -> Iterator[_Row]:
     for identity, row in unsealed.events.items():
         if identity in stream.events:
             if row.seq != stream.base + stream.events[identity]:
@@ -122,12 +128,12 @@ def _of_events(
         elif row.table == "weights" and _is_version(row) and not unsealed.must_be_sealed(row.seq):
             pass  # the sealed totals name the version
         elif identity not in sealed and row.table != "reviews" and not unsealed.must_be_sealed(row.seq):
-            yield row.words, ""
+            yield row.words, None
         elif identity not in sealed:
             yield f"{row.words} has no mark, and the stream does not have it.", "unwitnessed"
 
 
-def _is_version(row: StoredEvent) -> bool | None:
+def _is_version(row: EventRow) -> bool | None:
     """Whether a weight set is what its version says, a digest; None: the version is no digest of ours."""
     try:
         event = decode(row.body)
@@ -139,7 +145,7 @@ def _is_version(row: StoredEvent) -> bool | None:
     return weights_version(event.parts) == event.version if is_digest else None
 
 
-def _of_prompts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[tuple[str, str]]:
+def _of_prompts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
     for policy in unsealed.prompts:
         what = f"The system prompt of policy {policy}"
         if policy in stream.prompts:
@@ -147,4 +153,4 @@ def _of_prompts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[tu
         if ("prompt", policy) in stream.met:
             yield f"{what} in the store is not the one on the stream.", "altered"
         else:
-            yield what, ""
+            yield what, None

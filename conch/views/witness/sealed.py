@@ -118,8 +118,8 @@ class SealedFacts:
                 self.unsealed.is_older = True
         for kind, digest in unsealed_contexts(mark, act).items():
             self.unsealed.contexts[mark.action_id, kind] = digest
-        if (digest := unsealed_reflection(mark, act)) is not None and not self._is_elsewhere(reader, mark):
-            self.unsealed.contexts[mark.action_id, REFLECTION] = digest
+        if (reflection := unsealed_reflection(mark, act)) is not None and not self._is_elsewhere(reader, mark):
+            self.unsealed.contexts[mark.action_id, REFLECTION] = reflection
             if act.context_digests():
                 self.unsealed.new_acts.add(mark.action_id)
         if is_joint(mark) and unsealed_scores([mark], act):

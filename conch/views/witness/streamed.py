@@ -186,7 +186,12 @@ class StreamComparison:
         is_known = self._store.epoch == state.epoch
         self.position = self._store.position if is_known else 0
         self.base = self._store.base if is_known else self._store.last
-        kinds = (*SEALED_KINDS, ExperienceRecorded, MarkWitnessed, *(_BEFORE if self._unsealed.contexts else ()))
+        kinds: tuple[type[Event], ...] = (
+            *SEALED_KINDS,
+            ExperienceRecorded,
+            MarkWitnessed,
+            *(_BEFORE if self._unsealed.contexts else ()),
+        )
         place = self._unsealed.place
         after = 0 if whole or place is None else max(0, place - self.base - 1)
         async for delivery in bus.read([subject_filter(kind, self._agent) for kind in kinds], after=after):
@@ -216,12 +221,14 @@ class StreamComparison:
         self._held.add(header.id)
         if is_known and sealed.place is not None and sealed.place != self.base + delivery.seq:
             what = f"The act {header.actionid} in the store has the place {sealed.place}, and the stream has it at "
-            self._tell("altered", sealed.sequence, f"{what}{self.base + delivery.seq}.")
+            what += f"{self.base + delivery.seq}."
+            self.problems.append(MarkProblem("altered", self._agent, sealed.sequence, what))
 
     def _take_mark(self, seq: int, mark: Mark, chain: Verification) -> None:
         there = chain.head(mark.sequence)
         if there not in (None, mark.hash) and chain.start <= mark.sequence:
-            self._tell("altered", mark.sequence, f"Mark {mark.sequence} in the store is not the one on the stream.")
+            what = f"Mark {mark.sequence} in the store is not the one on the stream."
+            self.problems.append(MarkProblem("altered", self._agent, mark.sequence, what))
         elif mark.sequence >= chain.length:
             self.tail.append((seq, mark))
 
@@ -303,9 +310,6 @@ class StreamComparison:
                 what = f"Mark {mark.sequence} on the stream does not follow mark {length - 1} of the store."
                 yield MarkProblem("changed", self._agent, mark.sequence, what)
 
-    def _tell(self, kind: str, sequence: int, what: str) -> None:
-        self.problems.append(MarkProblem(kind, self._agent, sequence, what))  # type: ignore[arg-type]
-
     def unread_marks(self) -> Iterator[Mark]:
         """The marks that the store has not read yet."""
         yield from (mark for seq, mark in self.tail if seq > self.position)
@@ -321,7 +325,7 @@ class StreamComparison:
         return sealed
 
 
-_SCORING: Final = frozenset(map(event_type, (RewardAssigned, NeedsChanged, NoveltyMeasured)))
+_SCORING: Final = frozenset((event_type(RewardAssigned), event_type(NeedsChanged), event_type(NoveltyMeasured)))
 
 
 def _content(body: bytes) -> str:

@@ -160,6 +160,7 @@ def launch(
     os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
     children = first_children(settings, skipped, processes, has_consumers=has_consumers)
     with forked(children) as forks, owned_soon(home):
+        home.name_version()
         configure(settings.log, home.logs / "run.log", process="run", mask=Masker.of(settings).text)
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)

@@ -90,7 +90,8 @@ def _format(home: Home, says: str) -> DoctorFinding:
         return DoctorFinding("home", "ok", says)
     try:
         with home.owned():
-            return DoctorFinding("home", "ok", f"{says}, no run has it")
+            by = f", last run by conch {writer}" if (writer := home.read_writer()) else ""
+            return DoctorFinding("home", "ok", f"{says}, no run has it{by}")
     except HomeError as error:
         if (run := home.running()) is not None:
             return DoctorFinding("home", "ok", f"{says}, in use by the run in progress (process {run.pid})")

@@ -11,7 +11,7 @@ import pytest
 import rfc8785
 from pydantic import BaseModel
 
-from conch.views.witness.sealed import SEALED_KINDS
+from conch.views.witness.streamed import SEALED_KINDS
 from conch.witness import content_hash, is_event
 from conch.witness.facts import LATER_FIELDS
 from conch_schemas import Event, JsonObject, decode, event_type, wire_form
@@ -53,12 +53,52 @@ FIRST: Final = {
     "person.forgotten": (
         "actions events marks marks.evidence marks.facts marks.links marks.principles marks.tags marks.values part"
     ),
+    "weights.set": ("parts.cap parts.deadline parts.role parts.target parts.task_weight parts.threshold why"),
+    "policy.set": "adapter base constraint evidence generation thinks values",
+    "cycle.reflected": "cost model usage usage.input_tokens usage.output_tokens",
+    "fork.scored": (
+        "action.args action.declared_effect action.reason action.text action.tool constrained cost decoding "
+        "decoding.adapter decoding.constraint decoding.logprob decoding.prompt_sha256 decoding.propensity "
+        "decoding.seed decoding.state_key decoding.temperature decoding.tokens decoding.top_p effect effect.checks "
+        "effect.checks.changed_since effect.checks.goal effect.checks.ran effect.context effect.information "
+        "effect.information.finished_file effect.information.lines effect.information.new effect.kind effect.lines "
+        "effect.lines.added effect.lines.moved effect.lines.new effect.lines.removed effect.lines_changed "
+        "effect.need_events effect.noise effect.opened effect.paths effect.previous_path effect.skills_on_offer "
+        "effect.target goals goals.accepted goals.detail goals.failed_before outcome.answered outcome.error "
+        "outcome.exit_code outcome.ms outcome.proposed scores.explanation scores.value usage usage.input_tokens "
+        "usage.output_tokens why_not"
+    ),
+    "training.started": "replay_rows seen settings",
+    "training.progressed": "eta eval_loss grad_norm kl learning_rate loss margin tokens_per_second",
+    "training.finished": "figures tokens",
+    "training.failed": "again",
+    "adapter.gated": "bound conditions.candidate conditions.incumbent conditions.limit difference",
+    "adapter.tried": "difference high low pairs why",
+    "adapter.refused": "",
+    "adapter.promoted": "evidence round",
+    "adapter.rolled_back": "",
+    "adapter.probed": "ms why",
+    "adapter.shadowed": (
+        "action.args action.declared_effect action.reason action.text action.tool constrained cost "
+        "decoding.adapter decoding.constraint decoding.logprob decoding.prompt_sha256 decoding.propensity "
+        "decoding.seed decoding.state_key decoding.temperature decoding.tokens decoding.top_p round usage "
+        "usage.input_tokens usage.output_tokens"
+    ),
 }
 """The optional fields that each sealed type of events had when its first mark was taken. It never grows: a field that
 comes later is named in LATER_FIELDS."""
 
 SCORE: Final = {"component": "c", "value": 0.5, "range": [-1, 1], "status": "scored", "scorer": "s", "version": "1"}
 GOAL: Final = {"id": "g", "statement": "All tests pass.", "check": {"kind": "tests"}}
+ADAPTER: Final = "a" * 64
+ROUND: Final = {"round": ADAPTER, "attempt": 1}
+REPLY: Final = {
+    "raw": "TOOL: shell",
+    "raw_length": 11,
+    "raw_sha256": "0" * 64,
+    "action": {"kind": "TOOL", "valid": True, "tool": "shell"},
+    "model": "none",
+}
 DATA: Final[dict[str, JsonObject]] = {
     "action.taken": {
         "action": {"kind": "TOOL", "valid": True, "tool": "shell"},
@@ -97,6 +137,83 @@ DATA: Final[dict[str, JsonObject]] = {
     "goal.dropped": {"goal": "g"},
     "review.decided": {"row": "0" * 64, "format": "sft", "reviewer": "ann", "number": 1, "decision": "approved"},
     "person.forgotten": {"request": "r"},
+    "weights.set": {
+        "version": "w1",
+        "parts": [{"component": "format", "weight": 1.0, "range": [-1, 1], "scorer": "reward"}],
+    },
+    "policy.set": {"mind": "reflex", "model": "none", "system_prompt": "s"},
+    "cycle.reflected": {"reflection": "r", "sleep": 1.0, "ms": 1.5},
+    "fork.scored": {
+        "fork": "f",
+        "seed": 1,
+        "mind": "reflex",
+        **REPLY,
+        "finish_reason": "stop",
+        "workspace": "0" * 64,
+        "executed": True,
+        "outcome": {"status": "success", "output": {"text": "a", "length": 1, "sha256": "0" * 64}},
+        "scores": [SCORE],
+        "weights": "w1",
+        "total": 0.5,
+        "coverage": 0.5,
+        "ms": {"decide": 1.5},
+    },
+    "training.started": {
+        **ROUND,
+        "method": "sft",
+        "generation": 1,
+        "base": "b",
+        "snapshot": "s",
+        "rows": 5,
+        "why": "person",
+    },
+    "training.progressed": {**ROUND, "step": 5, "steps": 10, "epoch": 0.5},
+    "training.finished": {**ROUND, "adapter": ADAPTER, "bytes": 5, "seconds": 1.5},
+    "training.failed": {**ROUND, "why": "w"},
+    "adapter.gated": {
+        "round": ADAPTER,
+        "adapter": ADAPTER,
+        "incumbent": None,
+        "verdict": "passed",
+        "conditions": [{"name": "format", "holds": True, "why": "w"}],
+        "number": 1,
+        "alpha": 0.05,
+        "pairs": 5,
+        "evidence": "e",
+    },
+    "adapter.tried": {
+        "round": ADAPTER,
+        "adapter": ADAPTER,
+        "incumbent": None,
+        "stage": "canary",
+        "verdict": "better",
+        "cycle_from": 5,
+    },
+    "adapter.refused": {"round": ADAPTER, "adapter": ADAPTER, "at": "gate", "why": "w"},
+    "adapter.promoted": {
+        "adapter": ADAPTER,
+        "previous": None,
+        "generation": 1,
+        "move": 1,
+        "by": "trial",
+        "why": "w",
+    },
+    "adapter.rolled_back": {
+        "adapter": ADAPTER,
+        "to": None,
+        "generation": 1,
+        "move": 1,
+        "trigger": "worse",
+        "why": "w",
+    },
+    "adapter.probed": {"adapter": ADAPTER, "engine": "e", "served_as": "s", "proven": True},
+    "adapter.shadowed": {
+        "adapter": ADAPTER,
+        **REPLY,
+        "finish_reason": "stop",
+        "ms": 1.5,
+        "decoding": {"engine": "e", "model": "m"},
+    },
 }
 """The required fields of each sealed type, where it has any."""
 

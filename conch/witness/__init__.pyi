@@ -10,8 +10,8 @@ from .chain import VERSION as VERSION
 from .chain import ChainState as ChainState
 from .chain import seal as seal
 from .compare import Difference as Difference
+from .compare import EventRow as EventRow
 from .compare import StoredAct as StoredAct
-from .compare import StoredEvent as StoredEvent
 from .compare import differences as differences
 from .compare import repeats_verdict as repeats_verdict
 from .compare import score_words as score_words

@@ -131,11 +131,11 @@ class _SaidInAct(msgspec.Struct):
     context_sha256: dict[str, str] = {}
 
 
-class _ActRow(msgspec.Struct):
+class _SaidInActRow(msgspec.Struct):
     data: _SaidInAct = msgspec.field(default_factory=_SaidInAct)
 
 
-_read_act: Final = msgspec.json.Decoder(_ActRow).decode
+_read_act: Final = msgspec.json.Decoder(_SaidInActRow).decode
 _NOTHING_SAID: Final = _SaidInAct()
 
 
@@ -306,7 +306,7 @@ def score_words(identity: str) -> str:
 
 
 @dataclass(frozen=True)
-class StoredEvent:
+class EventRow:
     """A row of an event that belongs to no act, or that a store keeps beside its act."""
 
     table: str

@@ -10,7 +10,7 @@ import msgspec
 from conch.rewards import weights_version
 from conch.views.witness.streamed import StreamComparison
 from conch.views.witness.unsealed import UnsealedAct, UnsealedRows
-from conch.witness import MarkProblem, ProblemKind, StoredEvent, score_words
+from conch.witness import EventRow, MarkProblem, ProblemKind, score_words
 from conch_schemas import ContractViolationError, WeightsSet, decode
 
 
@@ -133,7 +133,7 @@ def _of_events(unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[st
             yield f"{row.words} has no mark, and the stream does not have it.", "unwitnessed"
 
 
-def _is_version(row: StoredEvent) -> bool | None:
+def _is_version(row: EventRow) -> bool | None:
     """Whether a weight set is what its version says, a digest; None: the version is no digest of ours."""
     try:
         event = decode(row.body)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from conch.experience import ExperienceReader
 from conch.witness import (
+    EventRow,
     StoredAct,
-    StoredEvent,
     Verification,
     repeats_verdict,
     sealed_facts,
@@ -60,7 +60,7 @@ class UnsealedRows:
     """(action id, kind) -> digest of the row."""
     new_acts: set[str] = field(default_factory=set)
     """Actions with a row of `contexts` whose act a version recorded that seals all of them."""
-    events: dict[str, StoredEvent] = field(default_factory=dict)
+    events: dict[str, EventRow] = field(default_factory=dict)
     """By id: rows that belong to no act, or stand beside it."""
     prompts: dict[str, str] = field(default_factory=dict)
     """System prompts by their policy."""

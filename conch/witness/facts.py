@@ -46,6 +46,7 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("outcome.proposed", None),
         ("team", None),
         ("progress", None),
+        ("effect.checks.no_result", False),
     ),
     event_type(RewardAssigned): (("principles", []),),
     event_type(NeedsChanged): (("beside", []),),

@@ -34,13 +34,15 @@ _PERFECT: Final = sum(PRINCIPLE_WEIGHTS.values())
 
 
 def changes_something(action: ActionTaken) -> bool:
-    """Whether the act changed something, or may have; false where it was blocked or its outcome is not known.
+    """Whether the act changed something, or may have; false where it was blocked, its outcome is not known, or its tool
+    could not be used.
 
     Changes of the workspace are measured, where the agent measures; what lies beyond it counts as changed by an
     operation that declares `world`, or declares nothing.
     """
     act = action.action
-    if act.kind != "TOOL" or not act.valid or action.outcome.status in ("blocked", "unknown", "none"):
+    status, unavailable = action.outcome.status, action.outcome.unavailable
+    if act.kind != "TOOL" or not act.valid or status in ("blocked", "unknown", "none") or unavailable:
         return False
     if action.effect is not None:
         return bool(action.effect.paths) or effect_of(act) in ("world", None)

@@ -108,6 +108,9 @@ def _execution(action: ActionTaken, values: ExecutionValues) -> Score:
     act, status = action.action, action.outcome.status
     if status == "unknown":
         return not_applicable("execution", values.range, OUTCOME_UNKNOWN)
+    if action.outcome.unavailable:
+        why = f"The tool {act.skill} could not be used, for a reason outside of the agent."
+        return not_applicable("execution", values.range, why)
     result = tool_result(action)
     value = execution_reward(act.kind, act.valid, result == "success", result == "idle", values)
     if not act.valid or act.kind == "INVALID":

@@ -47,6 +47,7 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("team", None),
         ("progress", None),
         ("effect.checks.no_result", False),
+        ("outcome.unavailable", False),
     ),
     event_type(RewardAssigned): (("principles", []),),
     event_type(NeedsChanged): (("beside", []),),

@@ -487,3 +487,23 @@ def test_a_score_of_starving_survives_the_wire(act: MakeAct) -> None:
     assert [score.component for score in life.changed.beside] == ["starving"]
     assert NeedsChanged.model_validate_json(life.changed.model_dump_json()) == life.changed
     assert isinstance(life.changed.beside[0], Score)
+
+
+@pytest.mark.parametrize("status", ["error", "timeout"])
+@pytest.mark.parametrize("effect", [None, MeasuredEffect()])
+def test_a_tool_that_could_not_be_used_says_nothing_of_the_agent(
+    act: MakeAct, effect: MeasuredEffect | None, status: str
+) -> None:
+    """A device that was not reached: its execution is not applicable, no need falls, the gate stays open, and the tool
+    was not used. The form earns what it earns."""
+    life = Life(dict.fromkeys(SATISFIED, 0.5))
+    call = act(tool="device", args={"name": "light", "value": "on"}, status=status, effect=effect)
+    away = call.model_copy(update={"outcome": call.outcome.model_copy(update={"unavailable": True})})
+
+    verdict = life.does(away)
+
+    assert _score(verdict, "execution").status == "not_applicable"
+    assert _score(verdict, "execution").explanation.endswith("for a reason outside of the agent.")
+    assert (_score(verdict, "ethical").value, life.changed.changes) == (1.0, ())
+    assert (_score(verdict, "exploration").value, verdict.total) == (0.0, pytest.approx(0.15))
+    assert tool_result(away) is None

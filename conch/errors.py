@@ -90,6 +90,8 @@ class ModelError(ConchError):
 
     `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help. `unreachable`: there was no
     connection. `status`: HTTP status of its answer, or None. `detail`: the endpoint's own words of it, whole.
+    `unread`: it answered, and the answer could not be read as a reply, or was none, for a reason of the transport
+    (status, framing, JSON type).
     """
 
     exit_code = 3
@@ -103,9 +105,11 @@ class ModelError(ConchError):
         unreachable: bool = False,
         status: int | None = None,
         detail: str = "",
+        unread: bool = False,
     ) -> None:
         super().__init__(message)
         self.detail = detail
+        self.unread = unread
         self.retry_after = retry_after
         self.fatal = fatal
         self.unreachable = unreachable

@@ -154,17 +154,25 @@ class EmbeddedServer:
             ) from error
         with complaints:
             try:
-                self._process = await asyncio.create_subprocess_exec(
-                    binary,
-                    "-c",
-                    str(self._config_file),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=complaints,
-                    cwd="/",  # our working directory may be an agent's
-                    start_new_session=True,  # Ctrl-C on the terminal is passed on by us, in order
-                    preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+                starting = asyncio.create_task(
+                    asyncio.create_subprocess_exec(
+                        binary,
+                        "-c",
+                        str(self._config_file),
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=complaints,
+                        cwd="/",  # our working directory may be an agent's
+                        start_new_session=True,  # Ctrl-C on the terminal is passed on by us, in order
+                        preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+                    ),
+                    name="conch.bus.server",
                 )
+                try:
+                    self._process = await asyncio.shield(starting)
+                except asyncio.CancelledError:
+                    self._process = await starting  # `stop` ends it: half started, nothing would
+                    raise
             except OSError as error:
                 raise BusUnreachableError(cannot_run(binary, error)) from error
         await self._ready()
@@ -195,7 +203,8 @@ class EmbeddedServer:
         if self._process is None or self._process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
+            # `terminate` reaps a server that has just died: asyncio then complains of a child that it does not know.
+            os.kill(self._process.pid, signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._process.wait()

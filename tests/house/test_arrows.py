@@ -34,6 +34,7 @@ FLOORS = [
         "tasks",
         "telemetry",
         "text",
+        "version",
     },
     {
         "auth",

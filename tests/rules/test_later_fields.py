@@ -11,7 +11,7 @@ import pytest
 import rfc8785
 from pydantic import BaseModel
 
-from conch.views.witness.sealed import SEALED_KINDS
+from conch.views.witness.streamed import SEALED_KINDS
 from conch.witness import content_hash, is_event
 from conch.witness.facts import LATER_FIELDS
 from conch_schemas import Event, JsonObject, decode, event_type, wire_form
@@ -53,12 +53,52 @@ FIRST: Final = {
     "person.forgotten": (
         "actions events marks marks.evidence marks.facts marks.links marks.principles marks.tags marks.values part"
     ),
+    "weights.set": ("parts.cap parts.deadline parts.role parts.target parts.task_weight parts.threshold why"),
+    "policy.set": "adapter base constraint evidence generation thinks values",
+    "cycle.reflected": "cost model usage usage.input_tokens usage.output_tokens",
+    "fork.scored": (
+        "action.args action.declared_effect action.reason action.text action.tool constrained cost decoding "
+        "decoding.adapter decoding.constraint decoding.logprob decoding.prompt_sha256 decoding.propensity "
+        "decoding.seed decoding.state_key decoding.temperature decoding.tokens decoding.top_p effect effect.checks "
+        "effect.checks.changed_since effect.checks.goal effect.checks.ran effect.context effect.information "
+        "effect.information.finished_file effect.information.lines effect.information.new effect.kind effect.lines "
+        "effect.lines.added effect.lines.moved effect.lines.new effect.lines.removed effect.lines_changed "
+        "effect.need_events effect.noise effect.opened effect.paths effect.previous_path effect.skills_on_offer "
+        "effect.target goals goals.accepted goals.detail goals.failed_before outcome.answered outcome.error "
+        "outcome.exit_code outcome.ms outcome.proposed scores.explanation scores.value usage usage.input_tokens "
+        "usage.output_tokens why_not"
+    ),
+    "training.started": "replay_rows seen settings",
+    "training.progressed": "eta eval_loss grad_norm kl learning_rate loss margin tokens_per_second",
+    "training.finished": "figures tokens",
+    "training.failed": "again",
+    "adapter.gated": "bound conditions.candidate conditions.incumbent conditions.limit difference",
+    "adapter.tried": "difference high low pairs why",
+    "adapter.refused": "",
+    "adapter.promoted": "evidence round",
+    "adapter.rolled_back": "",
+    "adapter.probed": "ms why",
+    "adapter.shadowed": (
+        "action.args action.declared_effect action.reason action.text action.tool constrained cost "
+        "decoding.adapter decoding.constraint decoding.logprob decoding.prompt_sha256 decoding.propensity "
+        "decoding.seed decoding.state_key decoding.temperature decoding.tokens decoding.top_p round usage "
+        "usage.input_tokens usage.output_tokens"
+    ),
 }
 """The optional fields that each sealed type of events had when its first mark was taken. It never grows: a field that
 comes later is named in LATER_FIELDS."""
 
 SCORE: Final = {"component": "c", "value": 0.5, "range": [-1, 1], "status": "scored", "scorer": "s", "version": "1"}
 GOAL: Final = {"id": "g", "statement": "All tests pass.", "check": {"kind": "tests"}}
+ADAPTER: Final = "a" * 64
+ROUND: Final = {"round": ADAPTER, "attempt": 1}
+REPLY: Final = {
+    "raw": "TOOL: shell",
+    "raw_length": 11,
+    "raw_sha256": "0" * 64,
+    "action": {"kind": "TOOL", "valid": True, "tool": "shell"},
+    "model": "none",
+}
 DATA: Final[dict[str, JsonObject]] = {
     "action.taken": {
         "action": {"kind": "TOOL", "valid": True, "tool": "shell"},
@@ -97,8 +137,90 @@ DATA: Final[dict[str, JsonObject]] = {
     "goal.dropped": {"goal": "g"},
     "review.decided": {"row": "0" * 64, "format": "sft", "reviewer": "ann", "number": 1, "decision": "approved"},
     "person.forgotten": {"request": "r"},
+    "weights.set": {
+        "version": "w1",
+        "parts": [{"component": "format", "weight": 1.0, "range": [-1, 1], "scorer": "reward"}],
+    },
+    "policy.set": {"mind": "reflex", "model": "none", "system_prompt": "s"},
+    "cycle.reflected": {"reflection": "r", "sleep": 1.0, "ms": 1.5},
+    "fork.scored": {
+        "fork": "f",
+        "seed": 1,
+        "mind": "reflex",
+        **REPLY,
+        "finish_reason": "stop",
+        "workspace": "0" * 64,
+        "executed": True,
+        "outcome": {"status": "success", "output": {"text": "a", "length": 1, "sha256": "0" * 64}},
+        "scores": [SCORE],
+        "weights": "w1",
+        "total": 0.5,
+        "coverage": 0.5,
+        "ms": {"decide": 1.5},
+    },
+    "training.started": {
+        **ROUND,
+        "method": "sft",
+        "generation": 1,
+        "base": "b",
+        "snapshot": "s",
+        "rows": 5,
+        "why": "person",
+    },
+    "training.progressed": {**ROUND, "step": 5, "steps": 10, "epoch": 0.5},
+    "training.finished": {**ROUND, "adapter": ADAPTER, "bytes": 5, "seconds": 1.5},
+    "training.failed": {**ROUND, "why": "w"},
+    "adapter.gated": {
+        "round": ADAPTER,
+        "adapter": ADAPTER,
+        "incumbent": None,
+        "verdict": "passed",
+        "conditions": [{"name": "format", "holds": True, "why": "w"}],
+        "number": 1,
+        "alpha": 0.05,
+        "pairs": 5,
+        "evidence": "e",
+    },
+    "adapter.tried": {
+        "round": ADAPTER,
+        "adapter": ADAPTER,
+        "incumbent": None,
+        "stage": "canary",
+        "verdict": "better",
+        "cycle_from": 5,
+    },
+    "adapter.refused": {"round": ADAPTER, "adapter": ADAPTER, "at": "gate", "why": "w"},
+    "adapter.promoted": {
+        "adapter": ADAPTER,
+        "previous": None,
+        "generation": 1,
+        "move": 1,
+        "by": "trial",
+        "why": "w",
+    },
+    "adapter.rolled_back": {
+        "adapter": ADAPTER,
+        "to": None,
+        "generation": 1,
+        "move": 1,
+        "trigger": "worse",
+        "why": "w",
+    },
+    "adapter.probed": {"adapter": ADAPTER, "engine": "e", "served_as": "s", "proven": True},
+    "adapter.shadowed": {
+        "adapter": ADAPTER,
+        **REPLY,
+        "finish_reason": "stop",
+        "ms": 1.5,
+        "decoding": {"engine": "e", "model": "m"},
+    },
 }
 """The required fields of each sealed type, where it has any."""
+PARTS: Final[dict[str, JsonObject]] = {
+    kind: {"decoding": {"engine": "openai", "model": "m"}}
+    for kind in ("action.taken", "fork.scored", "adapter.shadowed")
+}
+"""Optional parts that have gained fields, without these."""
 
 
 def hash_of(wire: JsonObject) -> str:
@@ -106,10 +228,15 @@ def hash_of(wire: JsonObject) -> str:
     return hashlib.sha256(rfc8785.dumps(wire)).hexdigest()
 
 
-def event_of(kind: type[Event]) -> Event:
-    """An event of this type, each optional field at its default."""
+def event_of(kind: type[Event], **parts: object) -> Event:
+    """An event of this type, each optional field at its default but for `parts`."""
     envelope = {"specversion": "1.0", "id": "i", "source": "conch/echo/e", "agent": "echo", "cycle": 1}
-    wire = {**envelope, "type": event_type(kind), "time": "2026-01-01T00:00:00Z", "data": DATA.get(kind.TYPE, {})}
+    wire = {
+        **envelope,
+        "type": event_type(kind),
+        "time": "2026-01-01T00:00:00Z",
+        "data": DATA.get(kind.TYPE, {}) | parts,
+    }
     return decode(json.dumps(wire).encode())
 
 
@@ -131,11 +258,11 @@ def of_parts(annotation: Any, place: str) -> Iterator[str]:
 
 
 def holders(data: JsonObject, path: list[str]) -> list[JsonObject]:
-    """The objects at the end of a path."""
+    """The objects at the end of a path; none where the event has no such part."""
     found: list[Any] = [data]
     for step in path:
         found = [part for held in found for part in (held[step] if isinstance(held[step], list) else [held[step]])]
-    return found
+    return [part for part in found if part is not None]
 
 
 def forms(event: Event) -> list[JsonObject]:
@@ -185,7 +312,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def changes(wire: JsonObject) -> Iterator[bytes]:
     """The event with one value or one name changed, for each; also values that Python takes as equal."""
     for *path, last in filter(None, leaves(wire)):
-        others: tuple[object, ...] = ("changed", 7, 0, 1, True, False, None, [], {})
+        others: tuple[Any, ...] = ("changed", 7, 0, 1, True, False, None, [], {})
         for changed in others:
             copy = json.loads(json.dumps(wire))
             part = copy
@@ -220,12 +347,29 @@ def test_a_changed_value_is_another_event_in_each_form(kind: type[Event]) -> Non
 @pytest.mark.parametrize("kind", SEALED_KINDS, ids=lambda kind: kind.TYPE)
 def test_a_later_field_has_the_default_of_its_model(kind: type[Event]) -> None:
     """LATER_FIELDS says what a reader of today adds."""
-    data = json.loads(wire_form(event_of(kind)))["data"]
+    plain, with_parts = (
+        json.loads(wire_form(event_of(kind, **parts)))["data"] for parts in ({}, PARTS.get(kind.TYPE, {}))
+    )
 
     for name, default in LATER_FIELDS.get(event_type(kind), ()):
         *path, key = name.split(".")
+        data = with_parts if path else plain
         assert all(json.dumps(part[key]) == json.dumps(default) for part in holders(data, path))
         assert holders(data, path)
+
+
+def test_a_field_that_an_optional_part_gained_is_known() -> None:
+    """An act with a decoding, sealed before it could say of how many replies that could not be read: it is the act, and
+    one with such a count is another."""
+    [kind] = (kind for kind in SEALED_KINDS if kind.TYPE == "action.taken")
+    wire = json.loads(wire_form(event_of(kind, **PARTS["action.taken"])))
+    assert wire["data"]["decoding"].pop("unread") is None
+    content = hash_of(wire)
+
+    assert is_event(wire_form(decode(json.dumps(wire).encode())), content)
+    assert is_event(json.dumps(wire).encode(), content)
+    wire["data"]["decoding"]["unread"] = 1
+    assert not is_event(json.dumps(wire).encode(), content)
 
 
 def test_a_value_in_a_later_field_was_not_sealed_without_it() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.folds import json_of
-from conch.views.witness.sealed import SEALED_KINDS
+from conch.views.witness.streamed import SEALED_KINDS
 from conch.witness import (
     ChainState,
     StoredAct,
@@ -96,6 +96,8 @@ def rows(act: ActionTaken, scores: Sequence[Score], experience: ExperienceRecord
         },
         "verdict": json_of(verdict | {"weights": experience.weights}),
         "revision": experience.revision,
+        "seq": experience.seq,
+        "recorded": experience.time.isoformat(),
         "figures": (experience.total, experience.coverage, experience.complete),
     }  # fmt: skip
 
@@ -117,6 +119,7 @@ def test_the_scores_of_an_act_wait_for_one_mark(act: Act) -> None:
         [
             f"reward.assigned {first.id}",
             f"reward.assigned {second.id}",
+            "recorded 1",
             "score reward/1/execution",
             "score reward/1/format",
             "verdict 1",
@@ -136,7 +139,7 @@ def test_a_score_that_comes_late_has_a_mark_of_its_own_and_so_has_its_revision(a
 
     assert [(mark.origin, list(mark.facts)) for mark in marks] == [
         ("human", ["score human/1/kind"]),
-        ("store", ["verdict 2"]),
+        ("store", ["verdict 2", "recorded 2"]),
     ]
     identity = str(action.action_id)
     assert verify([*before, *marks], [identity], [(identity, "human")], recorded=[(identity, 2)]) == []

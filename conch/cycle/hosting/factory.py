@@ -51,7 +51,14 @@ from conch.tools import (
     tell,
     unknown_tools,
 )
-from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
+from conch.workspace import (
+    WorkspaceTemplate,
+    is_made,
+    record_filled,
+    record_made,
+    sample_for_agents,
+    script_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +138,9 @@ class AgentFactory:
         self._notes: list[Notes] = []
         self._counts: list[CycleCount] = []
         self._tasks = OwnedTasks()
-        self._copies: asyncio.Task[WorkspaceTemplate] | None = None
+        alone, base = child.spec.alone, child.spec.workspace
+        self._sample = None if alone else sample_for_agents(Home(child.home), base)
+        self._copies: asyncio.Task[WorkspaceTemplate | None] | None = None
         self._known_lines = FilePool()
         self._meters: list[EffectMeter] = []
         self._memory_files, self._memories = FilePool(), list[MemoryKeeper]()
@@ -237,6 +246,7 @@ class AgentFactory:
                 memory=home.reflex_file(settings.agent),
                 decided=decided,
                 writes=writes,
+                commits=lambda: self._is_sample(settings.agent, workspace),
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
             if (team := team_of(settings, settings.agent)) is not None:
@@ -316,33 +326,56 @@ class AgentFactory:
         return meter
 
     def _is_ours(self, workspace: Path) -> bool:
-        """Whether Conch has made the workspace, or will: one of several agents that is missing or empty."""
-        if not self._child.spec.alone and not (workspace.exists() and any(workspace.iterdir())):
+        """Whether Conch has made the workspace, or will: one of several agents that is missing, or empty and to be
+        filled."""
+        is_missing = not workspace.exists()
+        is_filled_later = is_missing or (self._sample is not None and not any(workspace.iterdir()))
+        if not self._child.spec.alone and is_filled_later:
             return True
         return is_made(Home(self._child.home), workspace)
+
+    def _is_sample(self, name: str, workspace: Path) -> bool:
+        try:
+            return script_of(self._child.home, self._recorded(name), workspace) is not None
+        except HomeError:
+            return False
 
     def _recorded(self, name: str) -> Path:
         """The directory of the record that an agent's workspace was filled."""
         home = self._child.home
         return home if self._child.spec.alone else Home(home).agent_dir(name)
 
-    def _fill(self, copies: WorkspaceTemplate, name: str, workspace: Path) -> None:
-        if not workspace.exists() or not any(workspace.iterdir()):
-            record_filled(self._child.home, self._recorded(name), workspace)
-            if copies.into(workspace):
-                record_made(Home(self._child.home), workspace)
+    def _fill(self, copies: WorkspaceTemplate | None, name: str, workspace: Path) -> None:
+        home = self._child.home
+        if workspace.exists() and (copies is None or any(workspace.iterdir())):
+            return
+        if self._sample is not None:
+            record_filled(home, self._recorded(name), workspace, self._sample)
+        if copies is None:
+            workspace.mkdir(parents=True, exist_ok=True)
+        elif not copies.into(workspace):
+            return
+        record_made(Home(home), workspace)
 
     async def _furnish(self, name: str, workspace: Path) -> None:
-        """Fill a workspace that does not exist yet, and record that. Raises HomeError."""
-        if self._copies is None:
-            self._copies = self._tasks.start(asyncio.to_thread(WorkspaceTemplate.make), name="conch.agents.template")
+        """Make a workspace that does not exist yet, filled where the agents' workspaces are, and record that. Raises
+        HomeError."""
         try:
-            copies = await asyncio.shield(self._copies)
+            copies = await asyncio.shield(self._copied())
             await asyncio.to_thread(self._fill, copies, name, workspace)
         except OSError as error:
             raise HomeError(
                 f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"
             ) from error
+
+    def _copied(self) -> asyncio.Task[WorkspaceTemplate | None]:
+        """Reads the sample into memory, once for all agents; None: their workspaces are not filled."""
+        if self._copies is None:
+            self._copies = self._tasks.start(asyncio.to_thread(self._template), name="conch.agents.template")
+        return self._copies
+
+    def _template(self) -> WorkspaceTemplate | None:
+        return None if self._sample is None else WorkspaceTemplate.make(self._sample)
 
 
 def _web(settings: Settings) -> list[Tool]:

@@ -119,7 +119,7 @@ def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_
 def _of_events(unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[str, set[str]]) -> Iterator[_Row]:
     for identity, row in unsealed.events.items():
         if identity in stream.events:
-            if row.seq != stream.base + stream.events[identity]:
+            if stream.is_known and row.seq != stream.base + stream.events[identity]:
                 yield f"{row.words} has the place {row.seq}, which is not its place in the stream.", "altered"
         elif identity in stream.met:
             yield f"{row.words} in the store is not the one on the stream.", "altered"

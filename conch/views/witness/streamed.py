@@ -152,6 +152,8 @@ class StreamComparison:
         """What is added to a sequence of this stream to make a place."""
         self.position = 0
         """Up to where the store has read this stream."""
+        self.is_known = False
+        """Whether the store has read this stream, and not another one before it."""
         self.was_read = False
         self.acts: dict[str, int] = {}
         """Action -> sequence of its `action.taken` that says what the row says."""
@@ -183,7 +185,7 @@ class StreamComparison:
         # The witness first: a mark that it publishes meanwhile is on the stream when that is read.
         self.witness = next((row.seq for row in await standings(bus) if row.name == CONSUMER), 0)
         state = await bus.state()
-        is_known = self._store.epoch == state.epoch
+        self.is_known = is_known = self._store.epoch == state.epoch
         self.position = self._store.position if is_known else 0
         self.base = self._store.base if is_known else self._store.last
         kinds: tuple[type[Event], ...] = (

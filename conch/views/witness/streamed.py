@@ -261,6 +261,7 @@ class StreamComparison:
 
     def _take_of_act(self, delivery: Delivery, header: _Header, act: UnsealedAct) -> None:
         if header.type == event_type(ActionTaken):
+            self.met.add((act.action, "act"))
             if act.act is not None and is_event(act.act, _content(delivery.data)):
                 self.acts.setdefault(act.action, delivery.seq)
         elif header.type == event_type(ExperienceRecorded):
@@ -269,6 +270,7 @@ class StreamComparison:
             self.revisions.setdefault(act.action, {}).setdefault(event.revision, delivery.seq)
         elif header.type in _SCORING:
             said = self.facts.setdefault(act.action, {})
+            self.met.add((act.action, header.id))
             body = act.needs.get(header.id)
             if body is not None and is_event(body, _content(delivery.data)):
                 said.setdefault(header.id, delivery.seq)
@@ -276,6 +278,7 @@ class StreamComparison:
             assert isinstance(event, RewardAssigned | NeedsChanged | NoveltyMeasured)
             for name, digest in facts_of(event).items():
                 name = name.partition(" ")[2]
+                self.met.add((act.action, name))
                 if act.scores.get(name) == digest:
                     said.setdefault(name, delivery.seq)
 

@@ -8,6 +8,7 @@
     ├── BusError              exit 3   the bus
     │   ├── BusUnreachableError        no server, or it refused us
     │   │   └── ServerDiedError        our own server died as it started: another start may succeed
+    │   ├── NoResponderError           nobody answers on the subject of a request
     │   ├── FencedError       exit 1   another copy of this consumer has written since
     │   └── AgentsBusyError   exit 1   another run has an agent of this one
     ├── ModelError            exit 3   the mind's endpoint
@@ -66,6 +67,10 @@ class BusUnreachableError(BusError):
 
 class ServerDiedError(BusUnreachableError):
     """The embedded nats-server died during its start without a reason: another start may succeed."""
+
+
+class NoResponderError(BusError):
+    """Nobody answers on the subject of a request: it has reached nobody, and may be sent again."""
 
 
 class FencedError(BusError):

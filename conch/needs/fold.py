@@ -142,10 +142,10 @@ def _by_outcome(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, .
         case "success":
             information = ("new_information",) if new else ()
             return ("tool_succeeded", *information, *(("user_helped",) if action.outcome.answered else ()))
-        case "idle":
-            return ()
-        case _:
+        case "failure":
             return ("error",)
+        case _:
+            return ()
 
 
 def _measured(action: ActionTaken, names: Sequence[str]) -> tuple[str, ...]:

@@ -57,6 +57,8 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("progress", None),
         ("context_sha256", {}),
         ("decoding.unread", None),
+        ("effect.checks.no_result", False),
+        ("outcome.unavailable", False),
     ),
     event_type(RewardAssigned): (("principles", []),),
     event_type(NeedsChanged): (("beside", []),),

@@ -66,10 +66,14 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
     event_type(AlarmRaised): (("begun", None),),
     event_type(MessageReceived): (("session", None),),
     event_type(MessageSent): (("session", None),),
-    event_type(GoalSet): (("piece", None),),
+    event_type(GoalSet): (("piece", None), ("goal.hidden", False)),
     event_type(GoalDropped): (("vetoed", False),),
     event_type(ReviewDecided): (("acts", []),),
-    event_type(ForkScored): (("decoding.unread", None),),
+    event_type(ForkScored): (
+        ("decoding.unread", None),
+        ("effect.checks.no_result", False),
+        ("outcome.unavailable", False),
+    ),
     event_type(AdapterShadowed): (("decoding.unread", None),),
 }
 """Fields with their defaults, in the order in which they came, that a type of events gained after its first marks. A

@@ -175,6 +175,7 @@ async def edit(
                 text = sys.stdin.buffer.read().decode(sys.stdin.encoding)
             else:
                 text = file.read_text(encoding="utf-8")
+            text = text.removeprefix("\ufeff")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--file {file}: cannot be read as text ({error})") from error
     await _decide(common, row, format, reviewer, ReviewVerdict("edited", why, text or ""))

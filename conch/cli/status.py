@@ -80,7 +80,8 @@ def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
 def screen(found: Status) -> Iterator[str]:
     """The status for a person, one line per subject. Free text is cut; print it with `say`, `fitted` on a terminal."""
     run = f"run in progress since {found.started} (process {found.pid})"
-    yield f"home         {found.home}: {run if found.running else 'no run in progress'}"
+    by = f", last run by conch {found.written_by}" if found.written_by and not found.running else ""
+    yield f"home         {found.home}: {run if found.running else 'no run in progress'}{by}"
     agent = found.agent
     yield from _agent(agent, found.last_cycle) if agent is not None else _agents(found)
     yield from _processes(found)

@@ -127,6 +127,8 @@ class Signer:
         for mark in marks:
             if mark.agent not in self._signed:
                 self._begin(mark.agent)
+                if not self._signed[mark.agent]:
+                    self._sign(mark.agent)  # at once: a chain that has no checkpoint is one of which they were removed
                 continue
             count, previous = self._heads.get(mark.agent, (0, ""))
             if (mark.sequence, mark.previous) == (count, previous) or count == mark.sequence == 0:

@@ -35,6 +35,7 @@ FLOORS = [
         "tasks",
         "telemetry",
         "text",
+        "version",
     },
     {
         "auth",

@@ -90,7 +90,8 @@ def _format(home: Home, says: str) -> DoctorFinding:
         return DoctorFinding("home", "ok", says)
     try:
         with home.owned():
-            return DoctorFinding("home", "ok", f"{says}, no run has it")
+            by = f", last run by conch {writer}" if (writer := home.read_writer()) else ""
+            return DoctorFinding("home", "ok", f"{says}, no run has it{by}")
     except HomeError as error:
         if (run := home.running()) is not None:
             return DoctorFinding("home", "ok", f"{says}, in use by the run in progress (process {run.pid})")
@@ -206,10 +207,14 @@ def sandbox(settings: ToolSettings) -> DoctorFinding:
     if settings.sandbox == "off":
         says = "tools.sandbox is off: what the agent runs can do all that you can"
         return DoctorFinding("sandbox", "warning", says, "set tools.sandbox: bwrap where bubblewrap works")
-    problem = Sandbox(settings).detect()
+    tried = Sandbox(settings)
+    problem = tried.detect()
     if problem is not None:
         return DoctorFinding("sandbox", "problem", problem, "until then shell and git are refused")
-    return DoctorFinding("sandbox", "ok", "bubblewrap works: shell and git are confined to the workspace")
+    assert tried.trial is not None
+    says = f"bubblewrap works: shell and git are confined to the workspace by {tried.trial.program}"
+    others = "".join(f"; {program} does not work here ({why})" for program, why in tried.trial.failures)
+    return DoctorFinding("sandbox", "ok", says + others)
 
 
 def workspace(of: Home, settings: Settings) -> DoctorFinding:

@@ -76,7 +76,7 @@ FLOORS = [
         "verifiers",
         "views",
     },
-    {"cli"},
+    {"__main__", "cli"},
     {"library", "testing"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""

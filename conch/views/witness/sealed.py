@@ -101,7 +101,7 @@ class SealedFacts:
             self._events |= {
                 identity: SealedEvent(content, mark.sequence, place) for identity, content in sealed_events(mark)
             }
-        if mark.domain in _BESIDE:
+        if mark.domain in _BESIDE and not (mark.domain == "needs" and mark.action_id):  # those are among the act's rows
             is_forgotten = is_without_words(mark) or mark.action_id in self._removed
             self._beside[mark.event] = SealedEvent(mark.content, mark.sequence, None, is_forgotten)
         for fact in sealed_facts(mark) if mark.domain == "policy" else ():

@@ -10,7 +10,7 @@ import msgspec
 from conch.rewards import weights_version
 from conch.views.witness.streamed import StreamComparison
 from conch.views.witness.unsealed import UnsealedAct, UnsealedRows
-from conch.witness import MarkProblem, ProblemKind, StoredEvent, score_words
+from conch.witness import CORRECTION, MarkProblem, ProblemKind, StoredEvent, score_words
 from conch_schemas import ContractViolationError, WeightsSet, decode
 
 
@@ -40,6 +40,7 @@ def judge_unsealed(agent: str, unsealed: UnsealedRows, stream: StreamComparison)
         *_of_contexts(unsealed, stream),
         *_of_events(unsealed, stream, sealed),
         *_of_prompts(unsealed, stream),
+        *_of_older_needs(unsealed, stream),
     ):
         if is_wrong:
             judgement.problems.append(MarkProblem(is_wrong, agent, None, what))
@@ -58,7 +59,7 @@ def _of_act(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Ite
         yield "unwitnessed", f"Action {act.action} has no mark{_lacking(act.action in stream.acts, stream)}."
     total_waits = yield from _of_total(act, stream, sealed)
     said = stream.facts.get(act.action, {})
-    for name in (*act.scores, *act.needs):
+    for name in (*act.scores, *(() if act.is_older else act.needs)):
         is_open = act.sealed_revision == 0 and (total_waits or not act.revision)
         if not _waits(said.get(name), stream, name in sealed or (is_open and name in said)):
             words = score_words(name) if name in act.scores else "the change of needs"
@@ -104,9 +105,12 @@ _Row = tuple[str, ProblemKind | None]
 
 
 def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
-    words = {"thought": "thought", "claims": "list of claims", "messages": "prompt", "reflection": "reflection"}
+    words = {
+        **{"thought": "thought", "claims": "list of claims", "messages": "prompt", "reflection": "reflection"},
+        CORRECTION: "corrected answer",
+    }
     for action, kind in unsealed.contexts:
-        what = f"The {words[kind]} of action {action}"
+        what = f"The {words[kind.partition(':')[0]]} of action {action}"
         seq = stream.contexts.get((action, kind))
         if (action, kind) in stream.met and seq is None:
             yield f"{what} in the store is not the one on the stream.", "altered"
@@ -114,6 +118,19 @@ def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_
             yield f"{what} has no mark.", "unwitnessed"
         elif seq is None:
             yield what, None
+
+
+def _of_older_needs(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
+    """Changes of needs without a score, which an earlier version did not seal."""
+    for act in unsealed.acts.values():
+        for name in act.needs if act.is_older else ():
+            what = f"The change of needs {name} of action {act.action}"
+            if name in stream.facts.get(act.action, {}):
+                continue
+            if name in stream.met:
+                yield f"{what} in the store is not the one on the stream.", "altered"
+            else:
+                yield what, None
 
 
 def _of_events(unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[str, set[str]]) -> Iterator[_Row]:
@@ -146,11 +163,13 @@ def _is_version(row: StoredEvent) -> bool | None:
 
 
 def _of_prompts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
-    for policy in unsealed.prompts:
+    for policy, (_, place) in unsealed.prompts.items():
         what = f"The system prompt of policy {policy}"
         if policy in stream.prompts:
             continue
         if ("prompt", policy) in stream.met:
             yield f"{what} in the store is not the one on the stream.", "altered"
+        elif unsealed.must_be_sealed(place):
+            yield f"{what} has no mark, and the stream does not have it.", "unwitnessed"
         else:
             yield what, None

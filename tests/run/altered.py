@@ -174,7 +174,8 @@ def _beside(house: House) -> list[Event]:
         named(AdapterPromoted, lineage, adapter=DIGEST, previous=None, generation=1, move=1, by="person", why="yes"),
         named(AdapterRolledBack, lineage, adapter=DIGEST, to=None, generation=0, move=2, trigger="person", why="no"),
         named(AdapterProbed, lineage, adapter=DIGEST, engine="e", served_as="s", proven=False, why="it is the base's"),
-        named(AdapterShadowed, of_act, adapter=DIGEST, **done, **mind, ms=1.5, decoding=Decoding(engine="e", model="m")),
+        named(AdapterShadowed, of_act, adapter=DIGEST, **done, **mind, ms=1.5,
+              decoding=Decoding(engine="e", model="m")),
     ]  # fmt: skip
 
 
@@ -346,9 +347,11 @@ def _forged(table: str, kind: str, columns: Sequence[tuple[str, str, bool, int]]
             if "id" in document:
                 document["id"] = new.get("id") or str(uuid5(UUID(document["id"]), "forged"))
             new[column] = _json(document)
-        marks.append("packed(?)" if declared == "BLOB" and isinstance(new[column], bytes) and body is not None else "?")
+        marks.append("packed(?)" if body is not None and isinstance(new[column], bytes) else "?")
     sql = f"INSERT INTO {table} VALUES ({', '.join(marks)})"
-    return Alteration(f"{table} {kind} forged", table, "", [(sql, [new[column] for column, *_ in columns])], row.get("act"))
+    return Alteration(
+        f"{table} {kind} forged", table, "", [(sql, [new[column] for column, *_ in columns])], row.get("act")
+    )
 
 
 MOVES: Final[dict[str, tuple[str, ...]]] = {

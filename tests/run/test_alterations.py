@@ -7,8 +7,9 @@ import io
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,8 @@ import pytest
 from conch.cli import mark
 from conch.cli.common import CommonOptions
 from conch.errors import ConchError
-from conch.experience import packing
+from conch.experience import RetentionLimits, SqliteStore, packing
+from conch.experience.queries import prune
 from conch.home import Home
 from conch.witness import GENESIS, key_file, mark_hash
 from conch_schemas import Mark
@@ -57,6 +59,10 @@ NOT_SHOWN_META: Final = {
     "numbered": "the last number that was given to an act",
 }
 """Name of a meta value that nothing shows -> the same."""
+OF_REMOVED: Final = frozenset(
+    {"removals", "removed_totals", "removed_outcomes", "removed_components", "removed_scores"}
+)
+"""Tables of what retention keeps of removed cycles: nothing proves these sums, as `conch mark verify` says."""
 FORGED_UNSHOWN: Final = {
     "actions": "a number of an act that has no rows",
     "meta": "a value that no version reads; those that are read have tests of their own",
@@ -74,6 +80,10 @@ class Altered:
         config = house.directory / "empty.yaml"
         config.write_text("{}\n")  # half of the time of a check is the reading of the settings
         self.common = CommonOptions(home=house.home, config=config)
+        self.keep()
+
+    def keep(self) -> None:
+        """Keep the store as it is now: `restore` makes it this one."""
         with closing(sqlite3.connect(self.store)) as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         shutil.copyfile(self.store, self._pristine)
@@ -91,6 +101,14 @@ class Altered:
         packing.register(db)
         return closing(db)
 
+    def prune(self, kept: int) -> None:
+        """Remove the marks and cycles but the last ones, as `store.keep` does; what is left is restored from now on."""
+        self.restore()
+        with pytest.MonkeyPatch.context() as patch, SqliteStore(self.store) as store:
+            patch.setattr(prune, "KEPT_CYCLES", kept)
+            assert store.prune(RetentionLimits(seconds=0.0), datetime.now(UTC)).acts > 0
+        self.keep()
+
     async def verify(self, key: Path | None = None, common: CommonOptions | None = None) -> int:
         """The exit status of `conch mark verify`."""
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -98,7 +116,7 @@ class Altered:
                 await mark.verify(key=key, common=common or self.common)
             except ConchError as error:
                 return error.exit_code
-        assert "nothing proves" not in said.getvalue()
+        assert "nothing proves them" not in said.getvalue()
         return 0
 
     async def is_found(self, alteration: Alteration, moves: Sequence[str] = ()) -> bool:
@@ -109,11 +127,11 @@ class Altered:
 
 
 @pytest.fixture(scope="module")
-def altered(make_house: MakeHouse) -> Iterator[Altered]:
+def altered(make_house: MakeHouse) -> Altered:
     """The home of all these tests."""
     house = make_house(furnished=True)
     live_whole_life(house)
-    yield Altered(house)
+    return Altered(house)
 
 
 def is_shown(alteration: Alteration) -> bool:
@@ -143,11 +161,11 @@ def test_what_is_exempt_is_there(altered: Altered) -> None:
 
     assert NOT_SHOWN.keys() <= {f"{table}.{column}" for table, columns in tables.items() for column, *_ in columns}
     assert NOT_SHOWN_META.keys() <= names
-    assert FORGED_UNSHOWN.keys() <= tables.keys()
+    assert FORGED_UNSHOWN.keys() | OF_REMOVED <= tables.keys()
 
 
 async def test_every_altered_column_deleted_row_and_forged_row_is_found(altered: Altered) -> None:
-    """One for each type of row, made from the schema: alone, and with one of the moves that might excuse it, in turn."""
+    """One for each type of row, made from the schema: alone, and with one of the moves that might excuse it."""
     with altered.opened() as db:
         alterations = [one for one in alterations_of(db) if is_shown(one)]
     moves = cycle([*(move for name, move in MOVES.items() if name != "none"), ALL_MOVES])
@@ -298,3 +316,22 @@ async def test_a_loss_of_the_stream_that_was_made_up_is_found(altered: Altered, 
 
     async with run_of(altered.home):
         assert await altered.verify() == 4
+
+
+async def test_what_retention_left_holds_and_is_compared(altered: Altered) -> None:
+    """The last of these tests, as it removes cycles for good: an alteration of each column of what is left is found,
+    and so is one of the record of the marks that are gone."""
+    altered.prune(kept=8)
+    with altered.opened() as db:
+        alterations = [one for one in alterations_of(db) if is_shown(one) and one.table not in OF_REMOVED]
+        first_of_column = {(one.table, one.column): one for one in alterations if one.table != "marks"}
+        gone = ("UPDATE removals SET {} = {} WHERE marks > 0", "first_mark", "last_mark", "hash")
+
+    async with run_of(altered.home):
+        altered.restore()
+        assert await altered.verify() == 0
+        assert [one.name for one in first_of_column.values() if not await altered.is_found(one)] == []
+        for column in gone[1:]:
+            with altered.opened() as db:
+                db.execute(gone[0].format(column, "'x'" if column == "hash" else f"{column} + 1"))
+            assert await altered.verify() == 4

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from conch.errors import CheckError
+from conch.errors import CheckError, StoreError
 from conch.experience.join import Join
 from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
@@ -153,6 +153,12 @@ class SqlChain:
         return {(event["actionid"], event["data"]["revision"]) for event in waiting if event.get("agent") == agent}
 
     def follows(self, action: str) -> bool:
+        try:
+            return self._follows(action)
+        except StoreError:
+            return False  # rows that no store has written: nothing follows from them
+
+    def _follows(self, action: str) -> bool:
         with self._file.snapshot():
             row = self._file.row(_FOLLOWS, action)
             if row is None:

@@ -105,12 +105,9 @@ _Row = tuple[str, ProblemKind | None]
 
 
 def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
-    words = {
-        **{"thought": "thought", "claims": "list of claims", "messages": "prompt", "reflection": "reflection"},
-        CORRECTION: "corrected answer",
-    }
+    words = {"claims": "list of claims", "messages": "prompt", CORRECTION: "corrected answer"}
     for action, kind in unsealed.contexts:
-        what = f"The {words[kind.partition(':')[0]]} of action {action}"
+        what = f"The {words.get(name := kind.partition(':')[0], name)} of action {action}"
         seq = stream.contexts.get((action, kind))
         if (action, kind) in stream.met and seq is None:
             yield f"{what} in the store is not the one on the stream.", "altered"

@@ -213,7 +213,9 @@ class SealedFacts:
     def _take_prompts(self, reader: ExperienceReader) -> None:
         stored = reader.chain.prompts()
         for policy, digests in self._prompts.items():
-            if policy not in stored:
+            if policy not in stored and self._removed:
+                self.forgotten += len(digests)  # a request removes the prompts that hold the person's words
+            elif policy not in stored:
                 self.problems.append(
                     MarkProblem(
                         "gone", self._agent, None, f"The system prompt of policy {policy} is gone from the store."
@@ -299,7 +301,8 @@ def compared_words(found: Compared) -> str:
     said = f"{found.facts} sealed facts compared with the store"
     if found.stream is not None:
         said += f", {found.stream} of them with the stream"
-    said += f"; {found.pruned} pruned by store.keep" if found.pruned else ""
+    if found.pruned:
+        said += f"; {found.pruned} pruned by store.keep, and nothing proves the sums that are kept of them"
     if found.unproven:
         said += (
             f"; {found.unproven} rows were recorded by a version that sealed less, and the stream has them no more: "

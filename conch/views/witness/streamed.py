@@ -242,7 +242,9 @@ class StreamComparison:
     def _take_mark(self, seq: int, mark: Mark, chain: Verification, *, is_known: bool) -> None:
         place = self._marks.get(mark.sequence)
         if is_known and place is not None and mark.sequence not in self._met_marks and self._is_misplaced(place, seq):
-            what = f"Mark {mark.sequence} in the store has the place {place}, and the stream has it at {self.base + seq}."
+            what = (
+                f"Mark {mark.sequence} in the store has the place {place}, and the stream has it at {self.base + seq}."
+            )
             self.problems.append(MarkProblem("altered", self._agent, mark.sequence, what))
         self._met_marks.add(mark.sequence)
         there = chain.head(mark.sequence)

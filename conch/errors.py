@@ -8,6 +8,7 @@
     ├── BusError              exit 3   the bus
     │   ├── BusUnreachableError        no server, or it refused us
     │   │   └── ServerDiedError        our own server died as it started: another start may succeed
+    │   ├── NoResponderError           nobody answers on the subject of a request
     │   ├── FencedError       exit 1   another copy of this consumer has written since
     │   └── AgentsBusyError   exit 1   another run has an agent of this one
     ├── ModelError            exit 3   the mind's endpoint
@@ -68,6 +69,10 @@ class ServerDiedError(BusUnreachableError):
     """The embedded nats-server died during its start without a reason: another start may succeed."""
 
 
+class NoResponderError(BusError):
+    """Nobody answers on the subject of a request: it has reached nobody, and may be sent again."""
+
+
 class FencedError(BusError):
     """Another copy of this consumer has written its position since."""
 
@@ -85,6 +90,8 @@ class ModelError(ConchError):
 
     `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help. `unreachable`: there was no
     connection. `status`: HTTP status of its answer, or None. `detail`: the endpoint's own words of it, whole.
+    `unread`: it answered, and the answer could not be read as a reply, or was none, for a reason of the transport
+    (status, framing, JSON type).
     """
 
     exit_code = 3
@@ -98,9 +105,11 @@ class ModelError(ConchError):
         unreachable: bool = False,
         status: int | None = None,
         detail: str = "",
+        unread: bool = False,
     ) -> None:
         super().__init__(message)
         self.detail = detail
+        self.unread = unread
         self.retry_after = retry_after
         self.fatal = fatal
         self.unreachable = unreachable

@@ -6,8 +6,9 @@ import asyncio
 import json
 import secrets
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,6 +72,42 @@ class CommonOptions:
         return home
 
 
+@contextmanager
+def owned_soon(home: Home) -> Iterator[None]:
+    """Own the home while entered. One that another command owns, or a run that ends, is waited for.
+
+    Raises HomeBusyError where a run in progress owns it, or another process for more than BUSY_SECONDS; HomeError.
+    """
+    until = time.monotonic() + BUSY_SECONDS
+    with ExitStack() as owned:
+        while not _owned_now(home, owned, until):
+            time.sleep(BUSY_POLL_SECONDS)
+        yield
+
+
+@asynccontextmanager
+async def owned_in_turn(home: Home) -> AsyncIterator[None]:
+    """`owned_soon` for a command that runs in an event loop."""
+    until = time.monotonic() + BUSY_SECONDS
+    with ExitStack() as owned:
+        while True:
+            if _owned_now(home, owned, until):
+                break
+            await asyncio.sleep(BUSY_POLL_SECONDS)
+        yield
+
+
+def _owned_now(home: Home, owned: ExitStack, until: float) -> bool:
+    """Whether the home could be entered; False: its owner is to be waited for."""
+    try:
+        owned.enter_context(home.owned())
+        return True
+    except HomeBusyError:
+        if home.running() is not None or time.monotonic() > until:
+            raise
+        return False
+
+
 @asynccontextmanager
 async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
     """The bus of this home: of the run in progress, of bus.url, else the embedded server, started for the time of the
@@ -112,7 +149,7 @@ async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
             yield access
             return
         server = embedded_server(home, settings)
-        async with served(server):
+        async with served(server, warn):
             yield server.access
 
 

@@ -74,8 +74,12 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
     sequence
         Its place in the agent's chain, from 0.
     """
+    from conch.rewards import unjudged_reason  # only here: lists do without the rules
+    from conch.views import act_of_mark, compliance
+
     with reading(common, agent) as (store, name):
         mark = next(iter(store.chain.marks(name, sequence)), None)
+        act = None if mark is None else act_of_mark(store.cycles, mark)
         removals = store.retention.removals(name)
     if mark is None or mark.sequence != sequence:
         start = chain_start(removals)
@@ -84,9 +88,7 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
             f"mark {sequence} of {name} was removed by store.keep" if gone else f"there is no mark {sequence} of {name}"
         )
         raise UsageError(f"{what}: conch mark list shows the last ones")
-    from conch.views import compliance  # only here: lists do without the rules
-
-    judged = compliance(mark.principles)
+    judged = compliance(mark.principles, act)
     if common.json:
         emit(MarkShown(mark=mark, constitution=judged))
         return
@@ -95,6 +97,8 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
             say(f"{name:<10} {safe_text(_words(value), one_line=True)}")
         if name == "principles" and judged is not None:
             say(f"{'total':<10} {judged.words}")
+        elif name == "principles" and value and act is not None and (why := unjudged_reason(act)) is not None:
+            say(f"{'total':<10} there is nothing to judge by. {why}")
 
 
 def _words(value: Any) -> str:

@@ -170,6 +170,7 @@ async def edit(
     if file is not None:
         try:
             text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+            text = text.removeprefix("\ufeff")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--file {file}: cannot be read as text ({error})") from error
     await _decide(common, row, format, reviewer, ReviewVerdict("edited", why, text or ""))

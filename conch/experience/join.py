@@ -155,13 +155,18 @@ class Join:
             work.cases[action] = case if action in work.begun else self._read(case)
 
     def judged_again(self, number: int, action: str) -> bytes | None:
-        """The JSON of the verdict that the rows of an act come to; None: there is no act, or its weight set is not
-        stored."""
+        """The JSON of the verdict that the rows of an act come to, today or in a version that waited for every part;
+        None: there is no act, or its weight set is not stored."""
         case = self._read(JoinCase(number, action))
         if case.act is None or not (force := self._in_force(case, case.act.agent)).version:
             return None
         parts, others = force.of(case.act)
-        return json_of(judge(force.version, parts, _in_order(case), others))
+        scores = _in_order(case)
+        again = json_of(judge(force.version, parts, scores, others))
+        if again == case.verdict:
+            return again
+        earlier = json_of(judge(force.version, parts, scores, others, waits_for_all=True))
+        return earlier if earlier == case.verdict else again
 
     def _read(self, case: JoinCase) -> JoinCase:
         """The case with all that its rows say."""

@@ -75,7 +75,7 @@ from conch_schemas import (
 )
 
 if TYPE_CHECKING:
-    from conch.witness import StoredAct, StoredEvent
+    from conch.witness import EventRow, StoredAct
 
 FACTS: tuple[type[Event], ...] = (
     ThoughtFormed,
@@ -324,7 +324,7 @@ class ChainReader(Protocol):
         stored weight set that governs it."""
         ...
 
-    def beside(self, agent: str) -> Iterator[StoredEvent]:
+    def beside(self, agent: str) -> Iterator[EventRow]:
         """The agent's stored events that belong to no act, or stand beside one: weight sets, changes of needs that no
         act made, reviews, candidates of forks, events of training."""
         ...

@@ -200,6 +200,8 @@ class CallTemplate(NamedTuple):
     make: Callable[[TemplateSlots], TemplateCall | None]
     changes: bool = False
     """Whether the call may change the workspace, or runs code from it, which may."""
+    commits: bool = False
+    """Whether the call makes a commit, which outside of a sample project only a person wants to decide on."""
 
 
 def _files(operation: str, path: str, **more: str) -> TemplateCall:
@@ -362,7 +364,12 @@ TEMPLATES: tuple[CallTemplate, ...] = (
     ),
     CallTemplate("stage a file", lambda s: _git("add", shlex.quote(s.file)), changes=True),
     CallTemplate("stage everything", lambda s: _git("add", "--all"), changes=True),
-    CallTemplate("commit", lambda s: _git("commit", shlex.join(("-m", f"On {s.word} and {s.words[0]}"))), changes=True),
+    CallTemplate(
+        "commit",
+        lambda s: _git("commit", shlex.join(("-m", f"On {s.word} and {s.words[0]}"))),
+        changes=True,
+        commits=True,
+    ),
     CallTemplate("read the file that a goal names", _read_named),
     CallTemplate("stage the file that a goal names", _stage_named, changes=True),
     CallTemplate("run a goal's check", _run_check, changes=True),

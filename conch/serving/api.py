@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Final, cast
+from typing import Final
 
 import httpx2
 from pydantic import JsonValue, SecretStr
 
 from conch.errors import ConfigError, ServingError
-from conch.minds import StreamedReply, client_of
-from conch.text import safe_text
-from conch_schemas import JsonObject
+from conch.minds import StreamedReply, client_of, words_in
+from conch.text import decoded, safe_text
 
 LIST_SECONDS: Final = 10.0
 """Longest wait for the list of models."""
@@ -39,16 +38,14 @@ class EngineAnswer:
     def reply(self) -> StreamedReply:
         """The completion that it is. Raises TypeError, AttributeError, ValueError or ModelError where it is none."""
         found = StreamedReply()
-        found.take(cast(JsonObject, self.document), "message")
+        found.take(self.document)
         return found
 
     def _message(self, text: str) -> str:
-        said: JsonValue = "" if self.status in (404, 405) else text
-        if isinstance(self.document, dict):
-            error = self.document.get("error")
-            said = error.get("message") if isinstance(error, dict) else error
-            said = said or self.document.get("message") or self.document.get("error_message")
-        return safe_text(said, one_line=True)[:SHOWN] if isinstance(said, str) else ""
+        said = "" if self.status in (404, 405) else text
+        if self.document is not None:
+            said = words_in(self.document)
+        return safe_text(said, one_line=True)[:SHOWN]
 
 
 class EngineApi:
@@ -132,7 +129,7 @@ class EngineApi:
         except httpx2.HTTPError as error:
             why = self._without_key(safe_text(str(error), one_line=True))[:SHOWN] or type(error).__name__
             raise ServingError(f"{self.where} cannot be reached: {why}", passing=True) from None
-        return EngineAnswer(response.status_code, bytes(found).decode("utf-8", "replace"))
+        return EngineAnswer(response.status_code, decoded(bytes(found)))
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text

@@ -66,6 +66,7 @@ class Toolbox:
             exit_code=result.exit_code if result else None,
             answered=result.answered if result else None,
             proposed=result.proposed if result else None,
+            unavailable=result.unavailable if result else False,
             ms=(time.perf_counter() - began) * 1000,
         )
 

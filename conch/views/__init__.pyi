@@ -268,6 +268,7 @@ from .witness.marks import Marks as Marks
 from .witness.marks import MarkShown as MarkShown
 from .witness.marks import last_marks as last_marks
 from .witness.marks import marks_shown as marks_shown
+from .witness.principles import act_of_mark as act_of_mark
 from .witness.principles import compliance as compliance
 from .witness.principles import principles as principles
 from .witness.principles import sealed_principles as sealed_principles

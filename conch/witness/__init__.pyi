@@ -10,10 +10,11 @@ from .chain import VERSION as VERSION
 from .chain import ChainState as ChainState
 from .chain import seal as seal
 from .compare import Difference as Difference
+from .compare import EventRow as EventRow
 from .compare import StoredAct as StoredAct
-from .compare import StoredEvent as StoredEvent
 from .compare import corrections_of as corrections_of
 from .compare import differences as differences
+from .compare import is_from_before_facts as is_from_before_facts
 from .compare import repeats_verdict as repeats_verdict
 from .compare import score_words as score_words
 from .compare import unsealed_contexts as unsealed_contexts

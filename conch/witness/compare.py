@@ -136,11 +136,11 @@ class _SaidInAct(msgspec.Struct):
     context_sha256: dict[str, str] = {}
 
 
-class _ActRow(msgspec.Struct):
+class _SaidInActRow(msgspec.Struct):
     data: _SaidInAct = msgspec.field(default_factory=_SaidInAct)
 
 
-_read_act: Final = msgspec.json.Decoder(_ActRow).decode
+_read_act: Final = msgspec.json.Decoder(_SaidInActRow).decode
 _NOTHING_SAID: Final = _SaidInAct()
 
 
@@ -165,12 +165,18 @@ def unsealed_scores(marks: Sequence[Mark], stored: StoredAct) -> list[str]:
     None where a mark of the act is from before scores were sealed one by one. Scores that were lost with their stream
     before they were sealed stand in the sealed verdict.
     """
-    if any(mark.domain == "score" and not mark.facts for mark in marks):
+    if is_from_before_facts(marks):
         return []
     bare = set(stored.scores) - {fact.id for mark in marks for fact in sealed_facts(mark) if fact.kind == SCORE}
     if bare and stored.verdict and any(map(is_joint, marks)):
         bare -= _judged(stored.verdict)
     return sorted(bare)
+
+
+def is_from_before_facts(marks: Sequence[Mark]) -> bool:
+    """Whether one of these marks of one act is from before scores and totals were sealed one by one: it seals the whole
+    event that brought the scores."""
+    return any(mark.domain == "score" and not mark.facts for mark in marks)
 
 
 def repeats_verdict(marks: Sequence[Mark], stored: StoredAct) -> bool:
@@ -322,7 +328,7 @@ def score_words(identity: str) -> str:
 
 
 @dataclass(frozen=True)
-class StoredEvent:
+class EventRow:
     """A row of an event that belongs to no act, or that a store keeps beside its act."""
 
     table: str

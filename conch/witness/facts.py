@@ -13,10 +13,12 @@ from conch.witness.context import REFLECTION, reflection_digest, text_digest
 from conch.witness.words import Scored, Witnessed, score_sets
 from conch_schemas import (
     ActionTaken,
+    AdapterShadowed,
     AlarmRaised,
     AnswerRated,
     CycleReflected,
     ExperienceRecorded,
+    ForkScored,
     GoalDropped,
     GoalSet,
     Mark,
@@ -54,6 +56,9 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("team", None),
         ("progress", None),
         ("context_sha256", {}),
+        ("decoding.unread", None),
+        ("effect.checks.no_result", False),
+        ("outcome.unavailable", False),
     ),
     event_type(RewardAssigned): (("principles", []),),
     event_type(NeedsChanged): (("beside", []),),
@@ -61,9 +66,15 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
     event_type(AlarmRaised): (("begun", None),),
     event_type(MessageReceived): (("session", None),),
     event_type(MessageSent): (("session", None),),
-    event_type(GoalSet): (("piece", None),),
+    event_type(GoalSet): (("piece", None), ("goal.hidden", False)),
     event_type(GoalDropped): (("vetoed", False),),
     event_type(ReviewDecided): (("acts", []),),
+    event_type(ForkScored): (
+        ("decoding.unread", None),
+        ("effect.checks.no_result", False),
+        ("outcome.unavailable", False),
+    ),
+    event_type(AdapterShadowed): (("decoding.unread", None),),
 }
 """Fields with their defaults, in the order in which they came, that a type of events gained after its first marks. A
 reader of today adds them with their defaults to an event of before, whose mark was taken without them. A new optional

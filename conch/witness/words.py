@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from conch_schemas import (
     BUILTIN_SCORER,
+    HUMAN_SCORER,
     ActApproved,
     ActDenied,
     ActionTaken,
@@ -331,7 +332,7 @@ def _tier(scorer: str) -> Literal["fact", "check", "judgement"]:
     """Evidence tier: built-in scorers read structured facts, a person judges, and any other scorer is a program."""
     if scorer in (BUILTIN_SCORER, "needs", "curiosity"):
         return "fact"
-    return "judgement" if scorer == "human" else "check"
+    return "judgement" if scorer == HUMAN_SCORER else "check"
 
 
 def _short(text: str) -> str:

@@ -51,6 +51,8 @@ class Goal(Value):
     deadline: datetime | None = None
     parent: str | None = None
     """The goal this one is a part of."""
+    hidden: bool = False
+    """Whether the agent's mind is told the statement and the measure alone: neither the check nor what it found."""
 
 
 class GoalSet(Event):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conch.home import Home
+from conch.processes import bubblewrap_programs
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Life
@@ -36,7 +37,17 @@ Reads = Callable[..., subprocess.CompletedProcess[str]]
 def reads(home: Home, needs: Callable[[str, str], None]) -> Reads:
     """A command of conch for which the home is mounted read-only."""
     needs("bwrap", "install bubblewrap")
-    sealed = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(home.path), str(home.path), "--", str(CONCH)]
+    sealed = [
+        bubblewrap_programs()[0],
+        "--dev-bind",
+        "/",
+        "/",
+        "--ro-bind",
+        str(home.path),
+        str(home.path),
+        "--",
+        str(CONCH),
+    ]
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [*sealed, *arguments, "--home", str(home.path)]

@@ -152,11 +152,12 @@ def test_a_field_that_marks_gain_later_leaves_earlier_hashes(marks: list[Mark]) 
 
 
 def test_the_mark_of_the_rewards_holds_the_principles(acts: list[ActionTaken], marks: list[Mark]) -> None:
-    """The seven, as they were scored, in the mark of the scores and not in the act's."""
+    """The seven, as they were scored, in the mark of the scores and not in the act's; none of an invalid reply."""
     told = [dict(mark.principles) for mark in marks]
 
     assert told[1] == principles_of(acts[0]).to_dict()
-    assert [bool(principles) for principles in told] == [False, True] * 3
+    assert [act.action.valid for act in acts] == [True, False, True]
+    assert [bool(principles) for principles in told] == [False, True, False, False, False, True]
 
 
 @settings(deadline=None)

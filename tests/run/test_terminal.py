@@ -92,6 +92,7 @@ def test_of_several_agents_each_is_said_to_have_a_workspace_of_its_own(make_hous
     known = " ".join(seen(house, *run, "--cycles", "1"))
     shutil.rmtree(house.workspace / "echo-2")
     (house.workspace / "echo-2").mkdir()
+    (house.workspace / "echo-2" / "mine.txt").write_text("mine")
     theirs = " ".join(seen(house, *run, "--cycles", "1"))
 
     sample = "each works on its own copy of the sample project, notes about rock pools and a small program; echo-1 has"

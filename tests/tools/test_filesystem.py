@@ -22,6 +22,7 @@ from conch.tools import Sandbox, ToolContext
 from conch.tools.search import glob
 from conch.tools.workspace import Workspace
 from conch_schemas import Action, Outcome
+from tests.bubblewraps import MakeBubblewraps
 
 Act = Callable[..., Awaitable[Outcome]]
 
@@ -301,12 +302,12 @@ async def test_no_pattern_takes_much_memory_or_time(
 
 
 async def test_grep_runs_without_bubblewrap(
-    act: Act, workspace: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+    act: Act, workspace: Path, context: ToolContext, only_bubblewraps: MakeBubblewraps
 ) -> None:
     """Searching is no program of the agent's: it is not refused where those are."""
     (workspace / "f").write_text("one\n")
     bare = replace(context, sandbox=Sandbox(context.settings))
-    monkeypatch.setenv("PATH", "/nowhere")
+    only_bubblewraps()
 
     outcome = await act(call("grep", ".", pattern="o.e"), bare)
 

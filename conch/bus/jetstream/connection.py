@@ -237,9 +237,11 @@ class Connection:
             await self.subscribe(inbox + ".*", self._replied)
             for _ in range(2):  # nats-py's PING overtakes what is not written yet
                 await self.client.flush(timeout=2)
-            why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
         except (BusError, OSError, Error):
-            why = f"it hung up ({self._last_error or 'without a word'})"
+            pass  # it hung up, or will: looked at below
+        why = f"it hung up ({self._last_error or 'without a word'})"
+        if inbox + ".*" in self._deaf:
+            why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
         if inbox + ".*" in self._deaf or not self.client.is_connected:
             await self._close()
             raise BusUnreachableError(self.refusal or f"no bus at {self._shown}: {why}")
@@ -259,6 +261,12 @@ class Connection:
             async with asyncio.timeout(2):
                 await self.client.close()
         except (TimeoutError, Error, OSError):
+            log.debug("bus.close_failed")
+        except asyncio.CancelledError:
+            # nats-py's own tasks, cancelled while they wait for the same socket to close, cancel that for all.
+            own = asyncio.current_task()
+            if own is None or own.cancelling():
+                raise
             log.debug("bus.close_failed")
 
     @property

@@ -8,7 +8,6 @@ from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import BusError, ConchError
 from conch.experience import ScoredSince
-from conch.needs import HUMAN_SCORER
 from conch.text import instead, safe_text
 from conch.views import (
     ComponentDetail,
@@ -24,7 +23,7 @@ from conch.views import (
     share_words,
     signed,
 )
-from conch_schemas import WeightsSet
+from conch_schemas import HUMAN_SCORER, WeightsSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,21 +11,20 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from pydantic import ValidationError
 
 from conch.errors import CheckError, StoreError
 from conch.experience.join import Join
 from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
-from conch.experience.queries.bodies import stored_doing, stored_needs, stored_verdict
+from conch.experience.queries.bodies import StoredOrigin, stored_doing, stored_needs, stored_origin, stored_verdict
 from conch.experience.queries.forget import records_in
 from conch.experience.queries.owned import OwnedPartitions
 from conch.experience.transaction import act_columns, least_satisfied
 from conch_schemas import ContractViolationError, Mark, PersonForgotten, action_id, decode
 
 if TYPE_CHECKING:
-    from conch.witness import StoredAct, StoredEvent
+    from conch.witness import EventRow, StoredAct
 
 _PAGE: Final = 1000
 """Rows of one read in a walk over all of them."""
@@ -149,8 +148,12 @@ class SqlChain:
         return {action for (action,) in self._file.rows(_UNRECORDED, agent)}
 
     def unpublished(self, agent: str) -> set[tuple[str, int]]:
-        waiting = (msgspec.json.decode(body) for (body,) in self._file.rows("SELECT body FROM outbox"))
-        return {(event["actionid"], event["data"]["revision"]) for event in waiting if event.get("agent") == agent}
+        waiting = [stored_origin(body) for (body,) in self._file.rows("SELECT body FROM outbox")]
+        return {
+            (event.actionid or "", event.data.revision or 0)
+            for event in waiting
+            if event is not None and event.agent == agent
+        }
 
     def follows(self, action: str) -> bool:
         try:
@@ -170,17 +173,18 @@ class SqlChain:
             shown = stored_verdict(again)
             return (shown.total, shown.coverage, int(shown.complete)) == (*figures[:2], int(figures[2]))
 
-    def beside(self, agent: str) -> Iterator[StoredEvent]:
-        from conch.witness import StoredEvent  # only here: commands that read do without the rules
+    def beside(self, agent: str) -> Iterator[EventRow]:
+        from conch.witness import EventRow  # only here: commands that read do without the rules
 
         for table, query in _OUTSIDE.items():
             if not self._file.has_table(table):  # a file of an older schema has none
                 continue
             for identity, seq, named, body, *columns in self._file.rows(query, agent):
-                wire = _wire(body)
-                known = _columns_of(table, wire)
-                indexed = wire.get("agent") == named and columns == known and identity in ("", wire.get("id"))
-                yield StoredEvent(table, str(wire.get("id", identity)), seq, bytes(body), indexed)
+                if (origin := stored_origin(body)) is None:
+                    yield EventRow(table, identity, seq, bytes(body), is_indexed=False)
+                    continue
+                known = origin.agent == named and columns == _columns_of(table, origin)
+                yield EventRow(table, origin.id, seq, bytes(body), known and identity in ("", origin.id))
 
     def prompts(self) -> dict[str, tuple[str, int]]:
         return {
@@ -294,26 +298,17 @@ class _WeightVersions:
 
 
 def _version(body: bytes) -> str:
-    return str(_wire(body).get("data", {}).get("version", ""))
+    origin = stored_origin(body)
+    return "" if origin is None else origin.data.version or ""
 
 
-def _wire(body: bytes | str) -> dict[str, Any]:
-    """The wire form of a stored event; empty for a body that is none."""
-    try:
-        wire = msgspec.json.decode(body)
-    except (ValueError, UnicodeDecodeError):
-        return {}
-    return wire if isinstance(wire, dict) else {}
-
-
-def _columns_of(table: str, wire: dict[str, Any]) -> list[Any]:
+def _columns_of(table: str, origin: StoredOrigin) -> list[str | int | None]:
     """The two columns that a table of `_OUTSIDE` has beside the event."""
-    data = wire.get("data", {})
     if table == "reviews":
-        return [data.get("row"), wire.get("actionid") or ""]
+        return [origin.data.row, origin.actionid or ""]
     if table == "forks":
-        return [wire.get("cycle"), ""]
-    return [data.get("round") or "" if table == "training" else "", ""]
+        return [origin.cycle, ""]
+    return [origin.data.round or "" if table == "training" else "", ""]
 
 
 @dataclass
@@ -321,7 +316,7 @@ class _ActRows:
     """The rows of one action, as they are read."""
 
     act: Sequence[Any] = ()
-    contexts: dict[str, Any] = field(default_factory=dict)
+    contexts: dict[str, str | bytes] = field(default_factory=dict)
     scores: list[Sequence[Any]] = field(default_factory=list)
     needs: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     reviews: dict[str, tuple[str, bytes]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ import httpx2
 
 from conch.config import HttpToolSettings
 from conch.errors import ToolError
-from conch.text import safe_text
+from conch.text import begins_with_mark, decoded, safe_text
 from conch.tools.declare import Tool, ToolResult, tool
 from conch.tools.web.address import RefusedError, Target, refuse_private, target_of
 
@@ -127,7 +127,9 @@ def _outcome(response: httpx2.Response, text: str) -> ToolResult:
 
 
 def _text(data: bytes, charset: str | None) -> str:
+    if charset is None or begins_with_mark(data):  # a byte order mark is right, whatever the header says
+        return decoded(data)
     try:
-        return data.decode(charset or "utf-8", errors="replace")
+        return data.decode(charset, errors="replace")
     except LookupError:  # a name that is no encoding
-        return data.decode(errors="replace")
+        return decoded(data)

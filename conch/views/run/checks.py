@@ -207,10 +207,14 @@ def sandbox(settings: ToolSettings) -> DoctorFinding:
     if settings.sandbox == "off":
         says = "tools.sandbox is off: what the agent runs can do all that you can"
         return DoctorFinding("sandbox", "warning", says, "set tools.sandbox: bwrap where bubblewrap works")
-    problem = Sandbox(settings).detect()
+    tried = Sandbox(settings)
+    problem = tried.detect()
     if problem is not None:
         return DoctorFinding("sandbox", "problem", problem, "until then shell and git are refused")
-    return DoctorFinding("sandbox", "ok", "bubblewrap works: shell and git are confined to the workspace")
+    assert tried.trial is not None
+    says = f"bubblewrap works: shell and git are confined to the workspace by {tried.trial.program}"
+    others = "".join(f"; {program} does not work here ({why})" for program, why in tried.trial.failures)
+    return DoctorFinding("sandbox", "ok", says + others)
 
 
 def workspace(of: Home, settings: Settings) -> DoctorFinding:

@@ -161,6 +161,8 @@ class StreamComparison:
         """What is added to a sequence of this stream to make a place."""
         self.position = 0
         """Up to where the store has read this stream."""
+        self.is_known = False
+        """Whether the store has read this stream, and not another one before it."""
         self.was_read = False
         self.acts: dict[str, int] = {}
         """Action -> sequence of its `action.taken` that says what the row says."""
@@ -192,7 +194,7 @@ class StreamComparison:
         # The witness first: a mark that it publishes meanwhile is on the stream when that is read.
         self.witness = next((row.seq for row in await standings(bus) if row.name == CONSUMER), 0)
         state = await bus.state()
-        is_known = self._store.epoch == state.epoch
+        self.is_known = is_known = self._store.epoch == state.epoch
         self.position = self._store.position if is_known else 0
         self.base = self._store.base if is_known else self._store.last
         kinds: tuple[type[Event], ...] = (
@@ -283,6 +285,7 @@ class StreamComparison:
 
     def _take_of_act(self, delivery: Delivery, header: _Header, act: UnsealedAct) -> None:
         if header.type == event_type(ActionTaken):
+            self.met.add((act.action, "act"))
             if act.act is not None and is_event(act.act, _content(delivery.data)):
                 self.acts.setdefault(act.action, delivery.seq)
         elif header.type == event_type(ExperienceRecorded):
@@ -291,15 +294,15 @@ class StreamComparison:
             self.revisions.setdefault(act.action, {}).setdefault(event.revision, delivery.seq)
         elif header.type in _SCORING:
             said = self.facts.setdefault(act.action, {})
+            self.met.add((act.action, header.id))
             body = act.needs.get(header.id)
-            if body is not None:
-                self.met.add(header.id)
             if body is not None and is_event(body, _content(delivery.data)):
                 said.setdefault(header.id, delivery.seq)
             event = decode(delivery.data)
             assert isinstance(event, RewardAssigned | NeedsChanged | NoveltyMeasured)
             for name, digest in facts_of(event).items():
                 name = name.partition(" ")[2]
+                self.met.add((act.action, name))
                 if act.scores.get(name) == digest:
                     said.setdefault(name, delivery.seq)
 

@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from conch.config import Masker
 from conch.errors import UsageError
-from conch.needs import HUMAN_SCORER
 from conch.requests import (
     APPROVAL,
     LONGEST,
@@ -32,6 +31,7 @@ from conch.requests import (
 from conch.text import cut, well_formed
 from conch.views import GoalDone, MessageTold, Scored, State, scored_shown
 from conch_schemas import (
+    HUMAN_SCORER,
     Check,
     Event,
     GoalDropped,

@@ -39,7 +39,9 @@ _FORMS: Final = (
 )  # fmt: skip
 _TOKEN: Final = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_FORMS)})")
 _LONG: Final = b"w" * 16
-_RUNS: Final = bytes(b"w"[0] if chr(code).isalnum() or chr(code) in "_-" else b" "[0] for code in range(128)) + b" " * 128
+_RUNS: Final = (
+    bytes(b"w"[0] if chr(code).isalnum() or chr(code) in "_-" else b" "[0] for code in range(128)) + b" " * 128
+)
 _LINKS: Final = (
     ("hooks.slack", r"\.com/(?:services|workflows|triggers)/([A-Za-z0-9_/-]{20,200})"),
     ("/api/webhooks/", r"\d{5,25}/([A-Za-z0-9_-]{20,120})"),
@@ -50,7 +52,9 @@ _LINKS: Final = (
 )
 """Addresses that let in whoever knows them, after what each begins with."""
 _LINK: Final = tuple((begin, re.compile(pattern)) for begin, pattern in _LINKS)
-_HASH: Final = re.compile(r"\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]{0,20})\$[^\s:\"'`<>]{16,300}")
+_HASH: Final = re.compile(
+    r"\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]{0,20})\$[^\s:\"'`<>]{16,300}"
+)
 
 _BEGIN: Final = re.compile(
     r"-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?|USER NKEY SEED|NATS USER JWT|OpenVPN Static key V1)-----|"

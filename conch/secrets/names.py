@@ -22,10 +22,13 @@ class Grade(IntEnum):
     """`password`: a secret where the value is no word, name or expression."""
 
 
-_PASSWORDS: Final = ("password", "passwd", "passphrase", "passcode", "passwort", "mnemonic", "seedphrase", "recoveryphrase")
-_PASSWORD_WORDS: Final = frozenset("pass pwd pw psw passw pswd pwrd".split())
+_PASSWORDS: Final = (
+    "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "contrasena", "wachtwoord", "salasana",
+    "motdepasse", "mnemonic", "seedphrase", "recoveryphrase",
+)  # fmt: skip
+_PASSWORD_WORDS: Final = frozenset("pass pwd pw psw passw pswd pwrd psk senha parola".split())
 _STRONG: Final = ("secret", "token", "credential", "authorization", "cookie", "bearer", "webhook", "connectionstring")
-_STRONG_WORDS: Final = frozenset("secret token jwt pat creds cred bearer".split())
+_STRONG_WORDS: Final = frozenset("secret token jwt pat creds cred bearer apikeys secrets passwords credentials".split())
 _KEYS: Final = frozenset(
     "api access secret private encryption encrypt signing sign master account auth authentication app application client "
     "service session consumer shared storage deploy webhook hmac jwt subscription admin write server aes rsa ssh des pgp "
@@ -34,10 +37,12 @@ _KEYS: Final = frozenset(
 )
 """Words before `key` that make it the key to something."""
 _WEAK_WORDS: Final = frozenset(
-    "key keys auth session sessionid sid sig signature apikeys tokens secrets passwords credentials cookies dsn seed pin "
-    "otp hmac sas nonce code csrf xsrf license".split()
+    "key keys auth session sessionid sid sig signature tokens cookies dsn seed pin salt "
+    "otp hmac sas csrf xsrf license".split()
 )
-_PUBLIC: Final = frozenset("public publishable pub primary foreign sort partition cache state row lookup idempotency".split())
+_PUBLIC: Final = frozenset(
+    "public publishable pub primary foreign sort partition cache state row lookup idempotency".split()
+)
 """Words before `key` that make it no secret."""
 _ABOUT: Final = frozenset(
     "count counts counter type types url urls uri endpoint file files filename path paths dir directory folder name names "
@@ -84,13 +89,15 @@ def grade_of(name: str) -> Grade:
 
 def _is_glued(word: str) -> bool:
     """Whether the word ends with an abbreviation of a password: `dbpass`, `userpwd`."""
-    return len(word) > 4 and word.endswith(("pwd", "dbpass", "userpass", "rootpass", "mypass", "adminpass"))
+    return len(word) > 4 and word.endswith(
+        ("pwd", "rootpw", "userpw", "dbpw", "dbpass", "userpass", "rootpass", "mypass", "adminpass")
+    )
 
 
 def _grade_of_key(words: list[str]) -> Grade:
     before = words[-2] if len(words) > 1 else ""
     if before in _PUBLIC or "public" in words:
         return Grade.NONE
-    if words[-1] == "key" and (before in _KEYS or before.endswith("secret")):
+    if before in _KEYS or before.endswith("secret"):
         return Grade.STRONG
     return Grade.WEAK

@@ -11,8 +11,10 @@ from typing import Final
 
 from conch.secrets.forms import Span, key_block_spans, token_spans
 from conch.secrets.named import NameSearch
+from conch.secrets.names import Grade, grade_of
 from conch.secrets.places import place_spans
 from conch.secrets.tables import column_spans
+from conch.secrets.values import is_secret
 from conch.secrets.view import SearchedText
 from conch.secrets.wrapped import with_wrapped_lines
 
@@ -45,6 +47,22 @@ def hide_secrets(text: str) -> str:
         pieces += [text[at:start], HIDDEN]
         at = end
     return "".join((*pieces, text[at:]))
+
+
+def names_secret(text: str) -> bool:
+    """Whether a name in the text says that its value is a secret."""
+    return bool(SearchedText(text).secret_words)
+
+
+def is_secret_of(name: str, value: object) -> bool:
+    """Whether the value of a field of this name is a secret."""
+    grade = grade_of(name)
+    return (
+        grade > Grade.WEAK
+        and isinstance(value, str)
+        and HIDDEN not in value
+        and is_secret(value, grade, is_literal=True)
+    )
 
 
 def _trimmed(searched: SearchedText, span: Span) -> Span:

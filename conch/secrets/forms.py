@@ -10,34 +10,85 @@ from typing import Final
 Span = tuple[int, int]
 """Where a secret begins and ends in a text."""
 
-_W: Final = "[A-Za-z0-9_-]"
-_FORMS: Final = (
-    r"gh[opsur]_[A-Za-z0-9]{30,255}", rf"github_pat_{_W}{{40,255}}",
-    rf"gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct|wt)-[A-Za-z0-9_.-]{{16,300}}", rf"GR1348941{_W}{{18,64}}",
-    rf"(?:sk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin|lf|org|prod)?[-_]?(?:v1-|api\d\d-|admin\d\d-)?{_W}{{16,300}}",
-    rf"whsec_[A-Za-z0-9+/=]{{20,100}}", rf"xox[abcdeprs](?:\.xox[bp])?-{_W}{{10,255}}", rf"xapp-{_W}{{16,255}}",
-    r"(?:A3T[A-Z0-9]|AKIA|ABIA|ACCA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])", rf"AIza{_W}{{35}}", rf"ya29\.{_W}{{20,2000}}",
-    rf"GOCSPX-{_W}{{20,40}}", rf"1//0{_W}{{30,200}}", r"npm_[A-Za-z0-9]{30,60}", rf"pypi-A{_W}{{30,500}}",
-    r"(?:api_org|hf)_[A-Za-z0-9]{30,60}", r"do[opr]_v1_[a-f0-9]{40,80}", r"shp(?:at|ss|ca|pa|tka)_[A-Fa-f0-9]{32}",
-    rf"SG\.{_W}{{16,32}}\.{_W}{{30,60}}", r"key-[0-9a-f]{32}", r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}",
-    rf"sq0(?:atp|csp|idp)-{_W}{{20,60}}", rf"EAAA[A-Za-z0-9+/=_-]{{56,200}}", r"SK[0-9a-f]{32}", rf"dckr_(?:pat|oat)_{_W}{{20,60}}",
-    r"lin_(?:api|oauth)_[A-Za-z0-9]{32,80}", rf"fig[dour]_{_W}{{30,80}}", r"(?:ntn|secret)_[A-Za-z0-9]{32,60}",
-    r"AT(?:ATT|CTT)3[A-Za-z0-9_=-]{40,300}", r"ATBB[A-Za-z0-9]{24,40}", rf"nvapi-{_W}{{40,100}}", r"gsk_[A-Za-z0-9]{32,80}",
-    r"r8_[A-Za-z0-9]{30,60}", r"(?:pplx|xai|tvly|csk|fw|esecret|tgp_v1)[-_][A-Za-z0-9_-]{24,200}",
-    r"AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{40,120}", rf"hv[sbr]\.{_W}{{20,300}}", r"PMAK-[a-f0-9]{20,30}-[a-f0-9]{30,40}",
-    r"rubygems_[a-f0-9]{40,60}", r"gl(?:sa|c)_[A-Za-z0-9+/=_]{30,400}", r"NR(?:AK|JS|II|AA|AL|RA)-[A-Za-z0-9]{16,60}",
-    r"sntr[yu]s?u?_[A-Za-z0-9+/=_.-]{40,500}", r"dapi[a-f0-9]{32}(?:-\d)?", rf"CFPAT-{_W}{{40,60}}",
-    rf"pscale_(?:tkn|pw|oauth|pass)_[A-Za-z0-9_.=-]{{30,80}}", rf"tskey-(?:[a-z]{{2,10}}-)?{_W}{{16,100}}", rf"f(?:o1_|m[12][a-z]?_){_W}{{40,600}}",
-    rf"HRKU-{_W}{{30,80}}", rf"sbp_[a-f0-9]{{40}}|sb_secret_{_W}{{20,60}}", r"pat[A-Za-z0-9]{14}\.[a-f0-9]{60,70}", r"EZ[AT]K[a-f0-9A-Za-z]{50,60}",
-    r"dp\.(?:st|pt|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,48}", r"S[UAONCX][A-Z2-7]{56}(?![A-Z2-7])", rf"ops_eyJ{_W}{{50,2000}}",
-    rf"eyJ{_W}{{8,4000}}\.{_W}{{8,8000}}(?:\.[A-Za-z0-9_-]{{0,4000}}){{0,3}}", rf"[0-9]{{8,11}}:AA{_W}{{32,36}}", rf"[MNO]{_W}{{22,30}}\.{_W}{{6}}\.{_W}{{27,50}}",
-    r"[A-Za-z0-9]{3}[0-9]Q~[A-Za-z0-9_.~-]{30,40}", rf"LTAI[A-Za-z0-9]{{16,24}}", rf"AKID[A-Za-z0-9]{{28,36}}", rf"AQVN{_W}{{35,40}}", rf"y[0-3]_{_W}{{50,60}}",
-    r"(?:eu|us|ap)?cio[a-z]*_[A-Za-z0-9]{30,60}", r"duffel_(?:test|live)_[A-Za-z0-9_=-]{40,50}", r"(?:access|refresh)[-_](?:sandbox|development|production)-[0-9a-f-]{36}",
-    rf"APP_USR-[0-9A-Za-z-]{{40,100}}", rf"[a-z]{{2,8}}[-_](?:live|prod|secret|pat|sk)[-_][A-Za-z0-9]{{20,200}}", r"bkua_[a-z0-9]{40}", r"CCIPAT_[A-Za-z0-9_]{40,100}",
-    r"phx_[A-Za-z0-9]{40,60}", r"patch?[-_][a-f0-9]{32,40}", r"vercel_[A-Za-z0-9]{24}|vc[pkiar]_[A-Za-z0-9]{24,80}", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,30}", r"lsv2_[a-z]{2}_[a-f0-9]{32}_[a-f0-9]{10}",
-    r"[5KLc][1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9])", r"xprv[1-9A-HJ-NP-Za-km-z]{100,112}",
-)  # fmt: skip
-_TOKEN: Final = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_FORMS)})")
+_FORMS: Final = r"""
+gh[opsur]_[A-Za-z0-9]{30,255}
+github_pat_%{40,255}
+gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct|wt)-[A-Za-z0-9_.-]{16,300}
+GR1348941%{18,64}
+(?:sk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin|lf|org|prod)?[-_]?(?:v1-|api\d\d-|admin\d\d-)?%{16,300}
+whsec_[A-Za-z0-9+/=]{20,100}
+xox[abcdeprs](?:\.xox[bp])?-%{10,255}
+xapp-%{16,255}
+(?:A3T[A-Z0-9]|AKIA|ABIA|ACCA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])
+AIza%{35}
+ya29\.%{20,2000}
+GOCSPX-%{20,40}
+1//0%{30,200}
+npm_[A-Za-z0-9]{30,60}
+pypi-A%{30,500}
+(?:api_org|hf)_[A-Za-z0-9]{30,60}
+do[opr]_v1_[a-f0-9]{40,80}
+shp(?:at|ss|ca|pa|tka)_[A-Fa-f0-9]{32}
+SG\.%{16,32}\.%{30,60}
+key-[0-9a-f]{32}
+xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}
+sq0(?:atp|csp|idp)-%{20,60}
+EAAA[A-Za-z0-9+/=_-]{56,200}
+SK[0-9a-f]{32}
+dckr_(?:pat|oat)_%{20,60}
+lin_(?:api|oauth)_[A-Za-z0-9]{32,80}
+fig[dour]_%{30,80}
+(?:ntn|secret)_[A-Za-z0-9]{32,60}
+AT(?:ATT|CTT)3[A-Za-z0-9_=-]{40,300}
+ATBB[A-Za-z0-9]{24,40}
+nvapi-%{40,100}
+gsk_[A-Za-z0-9]{32,80}
+r8_[A-Za-z0-9]{30,60}
+(?:pplx|xai|tvly|csk|fw|esecret|tgp_v1)[-_]%{24,200}
+AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{40,120}
+hv[sbr]\.%{20,300}
+PMAK-[a-f0-9]{20,30}-[a-f0-9]{30,40}
+rubygems_[a-f0-9]{40,60}
+gl(?:sa|c)_[A-Za-z0-9+/=_]{30,400}
+NR(?:AK|JS|II|AA|AL|RA)-[A-Za-z0-9]{16,60}
+sntr[yu]s?u?_[A-Za-z0-9+/=_.-]{40,500}
+dapi[a-f0-9]{32}(?:-\d)?
+CFPAT-%{40,60}
+pscale_(?:tkn|pw|oauth|pass)_[A-Za-z0-9_.=-]{30,80}
+tskey-(?:[a-z]{2,10}-)?%{16,100}
+f(?:o1_|m[12][a-z]?_)%{40,600}
+HRKU-%{30,80}
+sbp_[a-f0-9]{40}|sb_secret_%{20,60}
+pat[A-Za-z0-9]{14}\.[a-f0-9]{60,70}
+EZ[AT]K[a-f0-9A-Za-z]{50,60}
+dp\.(?:st|pt|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,48}
+S[UAONCX][A-Z2-7]{56}(?![A-Z2-7])
+ops_eyJ%{50,2000}
+eyJ%{8,4000}\.%{8,8000}(?:\.%{0,4000}){0,3}
+[0-9]{8,11}:AA%{32,36}
+[MNO]%{22,30}\.%{6}\.%{27,50}
+[A-Za-z0-9]{3}[0-9]Q~[A-Za-z0-9_.~-]{30,40}
+LTAI[A-Za-z0-9]{16,24}
+AKID[A-Za-z0-9]{28,36}
+AQVN%{35,40}
+y[0-3]_%{50,60}
+(?:eu|us|ap)?cio[a-z]*_[A-Za-z0-9]{30,60}
+duffel_(?:test|live)_[A-Za-z0-9_=-]{40,50}
+(?:access|refresh)[-_](?:sandbox|development|production)-[0-9a-f-]{36}
+APP_USR-[0-9A-Za-z-]{40,100}
+[a-z]{2,8}[-_](?:live|prod|secret|pat|sk)[-_][A-Za-z0-9]{20,200}
+bkua_[a-z0-9]{40}
+CCIPAT_[A-Za-z0-9_]{40,100}
+phx_[A-Za-z0-9]{40,60}
+patch?[-_][a-f0-9]{32,40}
+vercel_[A-Za-z0-9]{24}|vc[pkiar]_[A-Za-z0-9]{24,80}
+re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,30}
+lsv2_[a-z]{2}_[a-f0-9]{32}_[a-f0-9]{10}
+[5KLc][1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9])
+xprv[1-9A-HJ-NP-Za-km-z]{100,112}
+"""
+"""A pattern of a service's tokens on each line; `%` is a letter, a digit, `_` or `-`."""
+_TOKEN: Final = re.compile(f"(?<![A-Za-z0-9])(?:{'|'.join(_FORMS.replace('%', '[A-Za-z0-9_-]').split())})")
 _LONG: Final = b"w" * 16
 _RUNS: Final = (
     bytes(b"w"[0] if chr(code).isalnum() or chr(code) in "_-" else b" "[0] for code in range(128)) + b" " * 128
@@ -66,6 +117,17 @@ _END: Final = re.compile(
 )
 _KEY_LENGTH: Final = 20_000
 """Most characters between the two lines of a private key; one that is cut off may end with the text."""
+
+
+def shows_token(text: str) -> bool:
+    """Whether the text may hold a token by its form, or a private key: true for each that does, and for few others."""
+    return (
+        _LONG in text.encode("ascii", "replace").translate(_RUNS)
+        or "-----" in text
+        or "Private-Lines" in text
+        or ("$" in text and _HASH.search(text) is not None)
+        or ("." in text and any(begin in text for begin, _ in _LINK))
+    )
 
 
 def token_spans(text: str) -> Iterator[Span]:

@@ -36,7 +36,26 @@ _BLANK: Final = re.compile(
 )
 """Between a name and its value where no sign stands: blanks, `is`, `for bob:`; a comma in a line of two cells."""
 _USER_BEFORE: Final = re.compile(r"[\w.@+-]{1,60}[ ]?[/:|][ ]?")
-_FOREIGN: Final = ("パスワード", "密码", "密碼", "口令", "비밀번호", "암호", "пароль", "contraseña", "hasło", "lösenord", "şifre", "κωδικός", "heslo", "סיסמה", "كلمة المرور", "पासवर्ड", "mật khẩu", "jelszó")
+FOREIGN: Final = (
+    "パスワード",
+    "密码",
+    "密碼",
+    "口令",
+    "비밀번호",
+    "암호",
+    "пароль",
+    "contraseña",
+    "hasło",
+    "lösenord",
+    "şifre",
+    "κωδικός",
+    "heslo",
+    "סיסמה",
+    "كلمة المرور",
+    "पासवर्ड",
+    "mật khẩu",
+    "jelszó",
+)
 """Names of passwords in other scripts and languages."""
 _OPEN: Final = re.compile(rf"[\[({{][\s\0]{{0,80}}(?={_Q})")
 _PREFIX: Final = re.compile(r"(?:[bBrRfFuUlL]{1,2}|@|\$)?(?=\0{0,8}[\"'`])")
@@ -61,7 +80,9 @@ _SCHEME: Final = re.compile(
 _CREDENTIAL: Final = re.compile(r"[^\s\"'`<>\0,;\\]{4,2000}")
 _PARAMETERS: Final = 400
 """Characters of a header of credentials in which its parameters are searched."""
-_PARAMETER: Final = re.compile(r"(response|signature|oauth_signature|oauth_token|credential|cnonce|mac)=\"?([^\s\",]{8,2000})", re.IGNORECASE)
+_PARAMETER: Final = re.compile(
+    r"(response|signature|oauth_signature|oauth_token|credential|cnonce|mac)=\"?([^\s\",]{8,2000})", re.IGNORECASE
+)
 _PAIR: Final = re.compile(r"([\w.$-]{1,80})=([^\s;,\"'`]{1,4096})")
 _TAIL: Final = re.compile(r"[A-Za-z0-9+/=_-]*")
 _LONGEST: Final = 512
@@ -94,7 +115,7 @@ class NameSearch:
     def _foreign(self) -> Iterator[Span]:
         if self.view.isascii():
             return
-        for name in _FOREIGN:
+        for name in FOREIGN:
             at = self.view.find(name)
             while at >= 0:
                 end = at + len(name)
@@ -123,7 +144,11 @@ class NameSearch:
             if match := pattern.match(view, end):
                 yield from self._value(match.end(), grade, name, match, is_line=False, is_apart=True)
                 return
-        if (view[start - 1 : start] == "<" or view[end : end + 1] in "\"'<") and (match := _ELEMENT.match(view, end)) and view[match.end() - 1] == ">":
+        if (
+            (view[start - 1 : start] == "<" or view[end : end + 1] in "\"'<")
+            and (match := _ELEMENT.match(view, end))
+            and view[match.end() - 1] == ">"
+        ):
             stop = view.find("<", match.end(), match.end() + _VALUE)
             stop = stop if stop >= 0 else match.end()
             if is_secret(view[match.end() : stop], grade, is_literal=True):
@@ -131,14 +156,29 @@ class NameSearch:
             return
         if match := _BLANK.match(view, end):
             is_option = view[start : start + 1] == "-"
-            yield from self._value(match.end(), grade if is_option or grade is Grade.PASSWORD else Grade(grade), name, match, is_line=False, is_loose=not is_option)
+            yield from self._value(
+                match.end(),
+                grade if is_option or grade is Grade.PASSWORD else Grade(grade),
+                name,
+                match,
+                is_line=False,
+                is_loose=not is_option,
+            )
 
     def _begins_line(self, start: int) -> bool:
         line = self.view.rfind("\n", max(0, start - 200), start) + 1
         return (line > 0 or start < 200) and _LINE_BEGIN.match(self.view, line, start) is not None
 
     def _value(
-        self, at: int, grade: Grade, name: str, separator: re.Match[str], *, is_line: bool, is_apart: bool = False, is_loose: bool = False
+        self,
+        at: int,
+        grade: Grade,
+        name: str,
+        separator: re.Match[str],
+        *,
+        is_line: bool,
+        is_apart: bool = False,
+        is_loose: bool = False,
     ) -> Iterator[Span]:
         view = self.view
         if is_line and separator["sign"] == ":" and not separator["next"] and (match := _BLOCK.match(view, at)):
@@ -165,11 +205,15 @@ class NameSearch:
                 match = _QUOTE.match(view, item.end()) if item else None
                 if match is None:
                     return
-        if opened or is_apart and separator.re is _COMMA:
+        if opened or (is_apart and separator.re is _COMMA):
             return
-        yield from self._bare(at, grade, name, separator, is_line=is_line or separator.re is _ATTRIBUTE, is_loose=is_loose or is_next)
+        yield from self._bare(
+            at, grade, name, separator, is_line=is_line or separator.re is _ATTRIBUTE, is_loose=is_loose or is_next
+        )
 
-    def _bare(self, at: int, grade: Grade, name: str, separator: re.Match[str], *, is_line: bool, is_loose: bool) -> Iterator[Span]:
+    def _bare(
+        self, at: int, grade: Grade, name: str, separator: re.Match[str], *, is_line: bool, is_loose: bool
+    ) -> Iterator[Span]:
         view = self.view
         if is_line:
             rest = _REST.match(view, at)
@@ -179,7 +223,12 @@ class NameSearch:
             if value and not re.search(r"\s", value):
                 is_literal = is_env or separator[0].startswith(":") or not re.match(r"[A-Za-z_][\w.]*[(\[{]", value)
                 stripped = value.rstrip("\"'`,;" if not is_env else "\"'`")
-                if is_secret(stripped, grade, is_literal=is_literal and not (separator[0].strip() == "=" and " " in separator[0] and _is_name(value))):
+                if is_secret(
+                    stripped,
+                    grade,
+                    is_literal=is_literal
+                    and not (separator[0].strip() == "=" and " " in separator[0] and _is_name(value)),
+                ):
                     yield from with_wrapped_lines(self.view, [(at, at + len(stripped))])
                     return
         bare = _BARE.match(view, at)
@@ -229,7 +278,11 @@ class NameSearch:
             if content.strip() and indent <= depth:
                 break
             value = content.strip(" \t\0>|\"'")
-            if first and not is_secret(value, grade, is_literal=True) and not is_secret(value, Grade.PASSWORD, is_literal=True):
+            if (
+                first
+                and not is_secret(value, grade, is_literal=True)
+                and not is_secret(value, Grade.PASSWORD, is_literal=True)
+            ):
                 return
             if value:
                 yield end + indent, stop
@@ -265,7 +318,9 @@ class NameSearch:
         match = _CREDENTIAL.match(self.view, start)
         if match and not is_placeholder(match[0]) and (scheme or is_secret(match[0], Grade.STRONG, is_literal=False)):
             if is_secret(match[0], Grade.PASSWORD, is_literal=True):
-                yield from with_wrapped_lines(self.view, [(match.start(), match.end() - len(match[0]) + len(match[0].rstrip(")]}")))])
+                yield from with_wrapped_lines(
+                    self.view, [(match.start(), match.end() - len(match[0]) + len(match[0].rstrip(")]}")))]
+                )
 
     def _bearers(self) -> Iterator[Span]:
         for place in self._searched.places(b"bearer"):

@@ -10,6 +10,11 @@ from typing import Final
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
 class Grade(IntEnum):
     """How sure a name is, the least first."""
 
@@ -26,25 +31,22 @@ _PASSWORDS: Final = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "contrasena", "wachtwoord", "salasana",
     "motdepasse", "mnemonic", "seedphrase", "recoveryphrase",
 )  # fmt: skip
-_PASSWORD_WORDS: Final = frozenset("pass pwd pw psw passw pswd pwrd psk senha parola".split())
+_PASSWORD_WORDS: Final = words_of("pass pwd pw psw passw pswd pwrd psk senha parola")
 _STRONG: Final = ("secret", "token", "credential", "authorization", "cookie", "bearer", "webhook", "connectionstring")
-_STRONG_WORDS: Final = frozenset("secret token jwt pat creds cred bearer apikeys secrets passwords credentials".split())
-_KEYS: Final = frozenset(
+_STRONG_WORDS: Final = words_of("secret token jwt pat creds cred bearer apikeys secrets passwords credentials")
+_KEYS: Final = words_of(
     "api access secret private encryption encrypt signing sign master account auth authentication app application client "
     "service session consumer shared storage deploy webhook hmac jwt subscription admin write server aes rsa ssh des pgp "
     "gpg license integration developer dev ingest ingestion rest bot user project management root sas wrapping seal unseal "
-    "cipher crypto decryption live token password host device stream push maps site".split()
+    "cipher crypto decryption live token password host device stream push maps site"
 )
 """Words before `key` that make it the key to something."""
-_WEAK_WORDS: Final = frozenset(
-    "key keys auth session sessionid sid sig signature tokens cookies dsn seed pin salt "
-    "otp hmac sas csrf xsrf license".split()
+_WEAK_WORDS: Final = words_of(
+    "key keys auth session sessionid sid sig signature tokens cookies dsn seed pin salt otp hmac sas csrf xsrf license"
 )
-_PUBLIC: Final = frozenset(
-    "public publishable pub primary foreign sort partition cache state row lookup idempotency".split()
-)
+_PUBLIC: Final = words_of("public publishable pub primary foreign sort partition cache state row lookup idempotency")
 """Words before `key` that make it no secret."""
-_ABOUT: Final = frozenset(
+_ABOUT: Final = words_of(
     "count counts counter type types url urls uri endpoint file files filename path paths dir directory folder name names "
     "id ids len length size sizes limit limits max min ttl expiry expires expired expiration expire index idx pattern "
     "regex re policy field fields column columns prefix suffix format version env var variable ref label title hint "
@@ -54,12 +56,12 @@ _ABOUT: Final = frozenset(
     "algorithm alg encoding strength score reset change changed confirm link page form view input button placeholder "
     "location source sources list set map table func function method callback cls obj object model schema validation "
     "auditor info digest fingerprint checksum sha256 sha1 md5 hash hashes kid row rows number num position bytes "
-    "request requests response policy text_color color width height icon".split()
+    "request requests response policy text_color color width height icon"
 )
 """Last words of names that are about a secret, and hold none."""
-_BEHIND: Final = frozenset(
+_BEHIND: Final = words_of(
     "value val values string str text raw plain plaintext base dev development prod production test testing stage staging "
-    "old new current previous default primary secondary hex b64 base64 env live sandbox main a b c".split()
+    "old new current previous default primary secondary hex b64 base64 env live sandbox main a b c"
 )
 """Last words that change nothing."""
 

@@ -8,14 +8,16 @@ from functools import lru_cache
 from typing import Final
 
 from conch.secrets.forms import Span
-from conch.secrets.names import Grade
+from conch.secrets.names import Grade, words_of
 from conch.secrets.values import is_placeholder, is_secret
 from conch.secrets.view import SearchedText
 
 _USER_INFO: Final = re.compile(r"([^\s/\"'<>`@:?#\\\0]{0,256}):([^\s\"'<>`/\\\0]{1,512})@(?=[\w\[${%(*.-])")
-_SLASHED_INFO: Final = re.compile(r"([^\s/\"'<>`@:?#\\\0]{0,256}):(?!\d{0,5}(?:[/?#]|$))([^\s\"'<>`\\\0]{1,200}?)@(?=[\w\[${%(*.-]+(?:[:/?,\"'\s]|$))")
+_SLASHED_INFO: Final = re.compile(
+    r"([^\s/\"'<>`@:?#\\\0]{0,256}):(?!\d{0,5}(?:[/?#]|$))([^\s\"'<>`\\\0]{1,200}?)@(?=[\w\[${%(*.-]+(?:[:/?,\"'\s]|$))"
+)
 _USER_ALONE: Final = re.compile(r"([^\s/\"'<>`@:?#\\\0]{16,400})@(?=[\w\[])")
-_EXAMPLES: Final = frozenset("pass passwd password pwd pw secret token user username mypassword mypass xxx".split())
+_EXAMPLES: Final = words_of("pass passwd password pwd pw secret token user username mypassword mypass xxx")
 _COMMANDS: Final = tuple(
     (frozenset(words.encode().split()), text, re.compile(pattern))
     for words, text, pattern in (
@@ -23,26 +25,47 @@ _COMMANDS: Final = tuple(
         ("--user", " --user", r"(?:=|[ \t]+)[\"'\0]{0,4}([^\s:\"'`\\/<>|]{1,120}):([^\s\"'`\0]{3,400})"),
         ("--proxy-user", " --proxy-user", r"(?:=|[ \t]+)[\"'\0]{0,4}([^\s:\"'`\\/<>|]{1,120}):([^\s\"'`\0]{3,400})"),
         ("-U", " -U ", r"[\"'\0]{0,4}([^\s:%\"'`\\<>|]{1,120})%([^\s\"'`\0]{3,400})"),
-        ("mysql mysqldump mysqladmin mysqlimport mysqlsh mysqlshow", "mysql", r"\w{0,12}\b([^\n|;&]{0,300}?)[ \"',\0]-p[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{4,200})"),
-        ("mariadb mariadb-dump mariadb-admin", "mariadb", r"[\w-]{0,12}\b([^\n|;&]{0,300}?)[ \"',\0]-p[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{4,200})"),
+        (
+            "mysql mysqldump mysqladmin mysqlimport mysqlsh mysqlshow",
+            "mysql",
+            r"\w{0,12}\b([^\n|;&]{0,300}?)[ \"',\0]-p[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{4,200})",
+        ),
+        (
+            "mariadb mariadb-dump mariadb-admin",
+            "mariadb",
+            r"[\w-]{0,12}\b([^\n|;&]{0,300}?)[ \"',\0]-p[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{4,200})",
+        ),
         ("sshpass", "sshpass", r"([ \t]+)-p[ \t]*[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("redis-cli", "redis-cli", r"([^\n|;&]{0,200}?)[ ]-a[ \t]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("login", " login", r"([^\n|;&]{0,200}?)[ ]-p[ \t]*[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{4,400})"),
-        ("ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldappasswd", "ldap", r"\w{1,12}([^\n|;&]{0,300}?)[ ]-w[ \t]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
-        ("htpasswd", "htpasswd", r"([ \t]+-\w*b\w*[ \t]+[^\s]{1,200}[ \t]+[^\s]{1,80}[ \t]+)[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        (
+            "ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldappasswd",
+            "ldap",
+            r"\w{1,12}([^\n|;&]{0,300}?)[ ]-w[ \t]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})",
+        ),
+        (
+            "htpasswd",
+            "htpasswd",
+            r"([ \t]+-\w*b\w*[ \t]+[^\s]{1,200}[ \t]+[^\s]{1,80}[ \t]+)[\"'\0]{0,4}([^\s\"'`\0]{4,200})",
+        ),
         ("pass", "pass:", r"()([^\s\"'`\0]{4,200})"),
         ("openssl", "openssl", r"([^\n|;&]{0,300}?)[ ]-k[ \t]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("IDENTIFIED", "IDENTIFIED", r"(?: WITH \w{1,40})? (?:BY|AS)( PASSWORD)? [\"'\0]{1,4}([^\s\"'`\0]{4,200})"),
         ("identified", "identified", r"(?: with \w{1,40})? (?:by|as)( password)? [\"'\0]{1,4}([^\s\"'`\0]{4,200})"),
         ("ssh-keygen", "ssh-keygen", r"([^\n|;&]{0,300}?)[ ]-[NP][ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("alias", "mc alias set", r"([ ]+\S{1,60}[ ]+\S{1,200}[ ]+\S{1,200})[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
-        ("snmp-server snmpwalk snmpget snmpset snmpbulkwalk", "snmp", r"[\w-]{0,20}([^\n|;&]{0,100}?)[ ](?:community|-c)[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        (
+            "snmp-server snmpwalk snmpget snmpset snmpbulkwalk",
+            "snmp",
+            r"[\w-]{0,20}([^\n|;&]{0,100}?)[ ](?:community|-c)[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})",
+        ),
         ("secret", "secret ", r"([057689] )([^\s\"'`\0]{4,200})"),
         ("password", "password ", r"([057689] )([^\s\"'`\0]{4,200})"),
         ("net", "net use", r"([^\n]{0,120}?)/user:[^\s]{1,80}[ \t]+[\"'\0]{0,4}([^\s\"'`\0/*]{4,200})"),
     )
 )
 """Words of which one stands in the text, what a command begins with, and what follows up to the secret."""
+COMMAND_WORDS: Final = frozenset[bytes]().union(*(words for words, _, _ in _COMMANDS))
 _TUPLE: Final = re.compile(
     r"(?:\W{0,4}=|[\"']?\s?:)?\s?\w{0,20}\(\s?[\"'][^\"'\n]{1,120}[\"'],\s?[\"']([^\"'\n]{4,400})[\"']", re.IGNORECASE
 )
@@ -56,12 +79,13 @@ def place_spans(searched: SearchedText) -> Iterator[Span]:
     for words, text, pattern in _COMMANDS:
         if not words.isdisjoint(searched.words):
             yield from _behind(searched.view, text, pattern, group=2)
-    for word in filter(_takes_user, searched.words):
+    for word in filter(takes_user, searched.words):
         yield from _behind(searched.view, word.decode(), _TUPLE, group=1)
 
 
 @lru_cache(65536)
-def _takes_user(word: bytes) -> bool:
+def takes_user(word: bytes) -> bool:
+    """Whether a name is that of a call or an argument that takes a user and a password."""
     return word.lower().endswith(_ENDS)
 
 

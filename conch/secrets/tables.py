@@ -28,6 +28,9 @@ _ENTRY: Final = re.compile(r"[\w.-]+[\"']?[ \t]*:[ \t]*[\"']?([^\s\"']+(?: [^\s\
 _ENTRY_JSON: Final = re.compile(r":\s{0,8}\0{0,8}[\"']([^\"'\0]{1,20000})")
 _JWK: Final = re.compile(r"\"(?:d|p|q|dp|dq|qi|k)\0{0,8}\"\s{0,8}:\s{0,8}\0{0,8}\"([\w-]{16,4000})")
 _SCALARS: Final = frozenset(("|", ">", "|-", ">-", "|+", ">+"))
+COLUMN_WORDS: Final = frozenset(
+    (b"VALUES", b"values", b"Values", b"chpasswd", b"Secret", b"kty", b"Bearer", b"bearer", b"BEARER")
+)
 _VALUES: Final = frozenset((b"VALUES", b"values", b"Values"))
 
 
@@ -45,6 +48,11 @@ def column_spans(searched: SearchedText) -> Iterator[Span]:
         yield from _of_kubernetes(searched.view)
     if b"kty" in searched.words:
         yield from (match.span(1) for match in _JWK.finditer(searched.view))
+
+
+def holds_pgpass(text: str) -> bool:
+    """Whether a line may be one of .pgpass."""
+    return _PGPASS.search(text) is not None
 
 
 def _below_heads(searched: SearchedText) -> Iterator[Span]:

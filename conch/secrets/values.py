@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from conch.secrets.names import Grade, grade_of
+from conch.secrets.names import Grade, grade_of, words_of
 from conch.secrets.surprise import MOST, surprise
 
 _PLACEHOLDER: Final = re.compile(
@@ -26,9 +26,9 @@ _DIGEST: Final = re.compile(r"(?:sha\d{1,3}[:-])?[0-9a-fA-F]{7,128}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DATE: Final = re.compile(r"[\d.,:/+_\sTZeE-]+(?:[a-zA-Z%]{1,3})?|\d[\d_.]*[a-zA-Z]{1,2}")
 _NUMBERED: Final = re.compile(r"([A-Za-z_]*[A-Za-z])[_-]?\d{1,2}")
-_COMMON: Final = frozenset(
+_COMMON: Final = words_of(
     "arg args data hash md sha str utf ascii text line val var item node field user param base bytes blob int uint float vec "
-    "level version step page tmp temp result ret out input".split()
+    "level version step page tmp temp result ret out input"
 )
 _WORDS: Final = re.compile(r"[A-Za-z]{2,}|\d+")
 _HAS_DIGIT, _HAS_LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
@@ -63,11 +63,14 @@ def is_expression(value: str) -> bool:
     )
 
 
-@lru_cache(8192)
 def is_secret(value: str, grade: Grade, *, is_literal: bool) -> bool:
     """Whether a value behind a name of this grade is a secret. `is_literal`: it is quoted, or stands where no code can
     stand; else a word, a name or a call is none."""
-    value = value.strip()[:MOST]
+    return grade is not Grade.NONE and _is_secret(value.strip()[:MOST], grade, is_literal=is_literal)
+
+
+@lru_cache(8192)
+def _is_secret(value: str, grade: Grade, *, is_literal: bool) -> bool:
     if not value or is_placeholder(value) or (not is_literal and is_expression(value)) or _is_name_of_secret(value):
         return False
     if grade is Grade.PASSWORD:

@@ -33,7 +33,8 @@ _CONTRACT_WORD = re.compile(r"[a-z_]{1,20}")
 """What the closed fields of an event hold, such as a status."""
 _PARTIAL: Final = re.compile(r"\S+\Z")
 _LONG: Final = 200
-"""Characters from which a text of an event is searched alone, and the result is kept: a prompt enters several events."""
+"""Characters from which a text of an event is searched alone, and what was found is kept: a prompt enters several
+events."""
 _KEPT: Final = 64
 _decoded: Final = msgspec.json.Decoder().decode
 E = TypeVar("E", bound=Event)

@@ -1,9 +1,9 @@
 """Removes from texts what must not leave the home: secrets, personal data, lone surrogates.
 
 Three sources say what that is: `conch.config.Masker`, detect-secrets for further keys of known services, datafog for
-mail addresses, phone numbers, cards, social security numbers and IP addresses. The two libraries look at a line at a time, and only at lines that may hold such a text: searches for a few
-fixed strings say so at a tenth of the price. The lines of prompts repeat from cycle to cycle, so what was found in a
-line is kept.
+mail addresses, phone numbers, cards, social security numbers and IP addresses. The two libraries look at a line at a
+time, and only at lines that may hold such a text: searches for a few fixed strings say so at a tenth of the price. The
+lines of prompts repeat from cycle to cycle, so what was found in a line is kept.
 """
 
 from __future__ import annotations

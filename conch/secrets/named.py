@@ -4,100 +4,94 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from conch.secrets.forms import Span
-from conch.secrets.names import Grade, grade_of
-from conch.secrets.values import is_expression, is_placeholder, is_secret
+from conch.secrets.headers import SCHEME, bearer_span, cookie_spans, credential_spans, parameter_spans
+from conch.secrets.names import Grade
+from conch.secrets.separators import ATTRIBUTE, COMMA, ELEMENT, EQUALS, QUOTE_MARK, WORDS
+from conch.secrets.values import is_expression, is_secret
 from conch.secrets.view import SearchedText, backslashes
 from conch.secrets.wrapped import with_wrapped_lines
 
-_SP: Final = r"[ \t\0]{0,40}"
-_Q: Final = r"(?:\0{0,8}[\"'`]{1,3}|&quot;|&\#0?3[49];|&apos;|%22|%27|\*\*)"
-_EOL: Final = r"(?:[ \t\0]{0,40}\\?\n(?:[ \t\0]{0,40}[>|])*[ \t\0]{0,80})"
-_TYPE: Final = rf"(?:&(?:'\w{{1,20}} )?(?:mut )?)?[A-Za-z_][\w.]{{0,40}}(?:\[[\w., |]{{0,40}}\])?(?:{_SP}\|{_SP}\w{{1,40}}){{0,3}}\??"
-_EQUALS: Final = re.compile(
-    rf"(?P<quote>{_Q})?[\])]?(?:\.{{2,60}}|{_SP}\{{ ?get;[\w ;]{{0,40}}\}})?{_SP}"
-    rf"(?:(?P<sign>:{_SP}{_TYPE}[ \t\0]{{1,40}}=(?![=>])|=>|:=|\?=|\+=|={{1,3}}|!==?|->|＝|：|%3[dD]|:(?!//))|\|)"
-    rf"(?:\*\*)?{_SP}(?:(?:!!?|&)\w{{1,20}}[ ])?(?P<next>{_EOL})?"
-)
-"""Between a name and its value: `=`, `: `, `" => "`, `: str = `, `|`; at most one line end."""
-_COMMA: Final = re.compile(rf"{_Q}{_SP},{_SP}(?={_Q})")
-_ELEMENT: Final = re.compile(rf"(?:{_Q}?[^<>\n]{{0,120}}>|</[\w:.-]{{1,40}}>)\s{{0,40}}(?:<[A-Za-z][\w:.-]{{0,40}}>)?")
-_ATTRIBUTE: Final = re.compile(
-    rf"{_Q}?[\s\0,;{{}}/>-]{{1,60}}(?:(?:type|description|sensitive|secure|valueFrom|isSecret|key)\"?{_SP}[=:]{_SP}[^\n]{{0,120}}\n[\s\0]{{0,40}}){{0,3}}"
-    rf"(?:<)?{_Q}?(?:value|default|content|val|stringValue|plaintext|secretString|body)(?:>|{_Q}?{_SP}[=:]){_SP}",
-    re.IGNORECASE,
-)
-_BLANK: Final = re.compile(
-    r"[ \t\0]{1,40}(?:(?:(?:is|was|to|as|will be|should be|set to|of|BY|value)(?: now)?|--?(?:body|value|data)|(?:for|of|to|on) [^\n:=]{1,60}[:=])[ :=]{1,3})?[ \t\0]{0,40}"
-    r"|,(?=[^\s\"'`,;]{8,200}[ \t]*(?:\n|\Z))",
-    re.IGNORECASE,
-)
-"""Between a name and its value where no sign stands: blanks, `is`, `for bob:`; a comma in a line of two cells."""
-_USER_BEFORE: Final = re.compile(r"[\w.@+-]{1,60}[ ]?[/:|][ ]?")
 FOREIGN: Final = (
-    "パスワード",
-    "密码",
-    "密碼",
-    "口令",
-    "비밀번호",
-    "암호",
-    "пароль",
-    "contraseña",
-    "hasło",
-    "lösenord",
-    "şifre",
-    "κωδικός",
-    "heslo",
-    "סיסמה",
-    "كلمة المرور",
-    "पासवर्ड",
-    "mật khẩu",
-    "jelszó",
+    *("パスワード", "密码", "密碼", "口令", "비밀번호", "암호", "пароль", "contraseña", "hasło", "lösenord", "şifre"),
+    *("κωδικός", "heslo", "סיסמה", "كلمة المرور", "पासवर्ड", "mật khẩu", "jelszó"),
 )
-"""Names of passwords in other scripts and languages."""
-_OPEN: Final = re.compile(rf"[\[({{][\s\0]{{0,80}}(?={_Q})")
+"""Names of passwords in other languages."""
+BEARERS: Final = frozenset((b"bearer", b"Bearer", b"BEARER"))
+_PEOPLE: Final = ("creds", "credentials", "login")
+"""Ends of names whose value is a user and a password."""
+_USER: Final = re.compile(r"[\w.@+-]{1,60}[ ]?[/:|][ ]?")
+_OPEN: Final = re.compile(rf"[\[({{{{][\s\0]{{0,80}}(?={QUOTE_MARK})")
 _PREFIX: Final = re.compile(r"(?:[bBrRfFuUlL]{1,2}|@|\$)?(?=\0{0,8}[\"'`])")
 _QUOTE: Final = re.compile(r"\0{0,8}(\"\"\"|'''|[\"'`])|(&quot;|&\#0?3[49];|&apos;|%22|%27)")
+_NEXT_ITEM: Final = re.compile(rf"[\s\0]{{0,80}},[\s\0]{{0,80}}(?={QUOTE_MARK})")
 _BLOCK: Final = re.compile(r"[|>][+-]?\d?[+-]?[ \t\0]*\n")
-_ITEM: Final = re.compile(rf"[\s\0]{{0,80}},[\s\0]{{0,80}}(?={_Q})")
-_DASHED: Final = re.compile(r"- {1,4}")
+_DASH: Final = re.compile(r"- {1,4}")
+_DASHED: Final = re.compile(
+    r"(?:[\"'\0]*)([^\s\"',\0]{1,4096})[\"'\0]*[ \t]*(?:(\n(?:[ \t]*[>|])*[ \t]*- {1,4})|\n|\Z)"
+)
+_ITEMS: Final = 100
+"""Most items of a list that are looked at."""
 _LINE_BEGIN: Final = re.compile(
-    r"(?:[^\n:]{1,120}:\d{1,7}[:-])?(?:[ \t\0>+|#*;\"'`-]|\d{1,6}[\t:)\-]|export |set |setx |setenv |declare -\w+ |local |readonly |env |ENV |ARG |let |const |var ){0,40}\Z"
+    r"(?:[^\n:]{1,120}:\d{1,7}[:-])?(?:[ \t\0>+|#*;\"'`-]|\d{1,6}[\t:)\-]|export |set |setx |setenv |declare -\w+ "
+    r"|local |readonly |env |ENV |ARG |let |const |var ){0,40}\Z"
 )
-_BARE: Final = re.compile(
-    r"(?:[^\s\"'`<>\0&;,|\\]|\\(?![nrt\"'])|&(?!\w{1,40}=|amp;|\s|&)|[;,](?![\s\"'\])}]|\s{0,8}[\w. -]{1,40}[=:]|\Z)){1,512}"
-)
-_MORE: Final = re.compile(r"[^\s\"'`<>\0]*")
+"""What may stand before a name that begins its line, with the place that `grep -n` writes before it."""
+_LINE: Final = 200
+"""Characters before a name in which its line begins."""
 _REST: Final = re.compile(r"[^\n\0]{0,4096}")
 _COMMENT: Final = re.compile(r"\s+(?:#|//|;|--\s|/\*)[^\n]*\Z")
-_SCHEME: Final = re.compile(
-    r"(?:bearer|basic|token|digest|api-?key|negotiate|splunk|sswx?s?|googlelogin|jwt|dpop|hawk|aws4-hmac-sha256|sharedkey\w*|oauth|key)"
-    r"(?:[ \t]+|=)(?:auth=)?",
-    re.IGNORECASE,
+_CALLED: Final = re.compile(r"[A-Za-z_][\w.]*[(\[{]")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z_.]*;?")
+_BARE: Final = re.compile(
+    r"(?:[^\s\"'`<>\0&;,|\\]|\\(?![nrt\"'])|&(?!\w{1,40}=|amp;|\s|&)"
+    r"|[;,](?![\s\"'\])}]|\s{0,8}[\w. -]{1,40}[=:]|\Z)){1,512}"
 )
-_CREDENTIAL: Final = re.compile(r"[^\s\"'`<>\0,;\\]{4,2000}")
-_PARAMETERS: Final = 400
-"""Characters of a header of credentials in which its parameters are searched."""
-_PARAMETER: Final = re.compile(
-    r"(response|signature|oauth_signature|oauth_token|credential|cnonce|mac)=\"?([^\s\",]{8,2000})", re.IGNORECASE
-)
-_PAIR: Final = re.compile(r"([\w.$-]{1,80})=([^\s;,\"'`]{1,4096})")
-_TAIL: Final = re.compile(r"[A-Za-z0-9+/=_-]*")
+"""An unquoted value, up to a blank, a quote, or a sign behind which another name stands."""
 _LONGEST: Final = 512
 """Most characters of an unquoted value that are looked at; a longer one is followed to its end."""
+_MORE: Final = re.compile(r"[^\s\"'`<>\0]*")
 _VALUE: Final = 4096
 """Most characters of a quoted value; a longer one is followed to the end of its letters and digits."""
-_BEARERS: Final = frozenset((b"bearer", b"Bearer", b"BEARER"))
-_BEARER: Final = re.compile(r"bearer[ \t]{1,8}", re.IGNORECASE)
+_TAIL: Final = re.compile(r"[A-Za-z0-9+/=_-]*")
+_QUOTES: Final = 200
+"""Most quotes within a quoted value."""
+_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
+_LEAST_LOOSE: Final = {Grade.PASSWORD: 8, Grade.STRONG: 12, Grade.WEAK: 16}
+"""Characters of a value that no sign joins to its name."""
+
+
+class ValuePlace(NamedTuple):
+    """Where the value of a name may begin, and what is known of it."""
+
+    at: int
+    name: str
+    grade: Grade
+    sign: str = ""
+    """What stands between the two; empty: no sign."""
+    is_line: bool = False
+    """Whether the name begins its line, so that the value may end it."""
+    is_next: bool = False
+    """Whether a line end stands between the two."""
+
+    @property
+    def is_env(self) -> bool:
+        """Whether it is a line as files of variables have it."""
+        return self.name.isupper() and self.sign in {"=", ":", ": "}
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether the two may stand together by chance."""
+        return self.is_next or not self.sign
 
 
 class NameSearch:
     """The search for names, and for the values behind them."""
 
     def __init__(self, searched: SearchedText) -> None:
-        self._searched, self.text, self.view = searched, searched.text, searched.view
+        self._searched, self._text, self._view = searched, searched.text, searched.view
         self._done = 0
         """What stands before this place was looked at whole: a name in it is none."""
 
@@ -108,237 +102,170 @@ class NameSearch:
                 for span in self._values(start, start + len(name), name, grade):
                     self._done = max(self._done, span[1])
                     yield span
-        yield from self._foreign()
-        if not _BEARERS.isdisjoint(self._searched.words):
-            yield from self._bearers()
+        if not self._view.isascii():
+            yield from self._foreign()
+        if not BEARERS.isdisjoint(self._searched.words):
+            spans = (bearer_span(self._view, place) for place in self._searched.places(b"bearer"))
+            yield from (span for span in spans if span)
 
     def _foreign(self) -> Iterator[Span]:
-        if self.view.isascii():
-            return
         for name in FOREIGN:
-            at = self.view.find(name)
+            at = self._view.find(name)
             while at >= 0:
                 end = at + len(name)
-                match = _EQUALS.match(self.view, end) or _BLANK.match(self.view, end)
-                if match:
-                    yield from self._value(match.end(), Grade.PASSWORD, "PASSWORD", match, is_line=False)
-                at = self.view.find(name, end)
+                if match := EQUALS.match(self._view, end):
+                    yield from self._value(ValuePlace(match.end(), name, Grade.PASSWORD, match[0]))
+                elif match := WORDS.match(self._view, end):
+                    yield from self._value(ValuePlace(match.end(), name, Grade.PASSWORD))
+                at = self._view.find(name, end)
 
     def _values(self, start: int, end: int, name: str, grade: Grade) -> Iterator[Span]:
-        view = self.view
-        last = name.lower().rsplit(".", 1)[-1]
-        if match := _EQUALS.match(view, end):
-            if last.endswith("cookie") or last.endswith("cookies"):
-                yield from self._cookies(match.end())
+        view = self._view
+        if match := EQUALS.match(view, end):
+            if (spans := self._header(match.end(), name)) is not None:
+                yield from spans
                 return
-            if last.endswith("authorization") or last in {"auth", "_auth", "proxy-authorization"}:
-                spans = list(self._credentials(match.end()))
-                if spans:
-                    yield from spans
-                    return
             is_line = match["sign"] is not None and self._begins_line(start)
-            yield from self._value(match.end(), grade, name, match, is_line=is_line)
+            sign = match[0].strip("\0\n")
+            yield from self._value(ValuePlace(match.end(), name, grade, sign, is_line, match["next"] is not None))
             if match["next"] is None or match["sign"] is None:
                 return
-        for pattern in (_COMMA, _ATTRIBUTE):
-            if match := pattern.match(view, end):
-                yield from self._value(match.end(), grade, name, match, is_line=False, is_apart=True)
-                return
-        if (
-            (view[start - 1 : start] == "<" or view[end : end + 1] in "\"'<")
-            and (match := _ELEMENT.match(view, end))
-            and view[match.end() - 1] == ">"
+        if match := COMMA.match(view, end):
+            yield from self._quoted(ValuePlace(match.end(), name, grade, ","), is_list=False)
+        elif match := ATTRIBUTE.match(view, end):
+            yield from self._value(ValuePlace(match.end(), name, grade, match[0], is_line=True))
+        elif (view[start - 1 : start] == "<" or view[end : end + 1] in {'"', "'", "<"}) and (
+            match := ELEMENT.match(view, end)
         ):
             stop = view.find("<", match.end(), match.end() + _VALUE)
-            stop = stop if stop >= 0 else match.end()
-            if is_secret(view[match.end() : stop], grade, is_literal=True):
+            if stop >= 0 and is_secret(view[match.end() : stop], grade, is_literal=True):
                 yield match.end(), stop
-            return
-        if match := _BLANK.match(view, end):
-            is_option = view[start : start + 1] == "-"
-            yield from self._value(
-                match.end(),
-                grade if is_option or grade is Grade.PASSWORD else Grade(grade),
-                name,
-                match,
-                is_line=False,
-                is_loose=not is_option,
-            )
+        elif match := WORDS.match(view, end):
+            sign = "--" if view[start : start + 1] == "-" else ""
+            yield from self._value(ValuePlace(match.end(), name, grade, sign))
+
+    def _header(self, at: int, name: str) -> list[Span] | None:
+        """The secrets of a header of HTTP whose value begins at a place; None where it is none, or has none."""
+        last = name.lower().rsplit(".", 1)[-1]
+        if last.endswith(("cookie", "cookies")):
+            rest = _REST.match(self._view, at)
+            self._done = max(self._done, rest.end() if rest else at)
+            return list(cookie_spans(self._view, at, self._done))
+        if last.endswith("authorization") or last in {"auth", "_auth"}:
+            spans, stop = parameter_spans(self._view, at)
+            if spans:
+                self._done = max(self._done, stop)
+            return spans or list(credential_spans(self._view, at)) or None
+        return None
 
     def _begins_line(self, start: int) -> bool:
-        line = self.view.rfind("\n", max(0, start - 200), start) + 1
-        return (line > 0 or start < 200) and _LINE_BEGIN.match(self.view, line, start) is not None
+        line = self._view.rfind("\n", max(0, start - _LINE), start) + 1
+        return (line > 0 or start < _LINE) and _LINE_BEGIN.match(self._view, line, start) is not None
 
-    def _value(
-        self,
-        at: int,
-        grade: Grade,
-        name: str,
-        separator: re.Match[str],
-        *,
-        is_line: bool,
-        is_apart: bool = False,
-        is_loose: bool = False,
-    ) -> Iterator[Span]:
-        view = self.view
-        if is_line and separator["sign"] == ":" and not separator["next"] and (match := _BLOCK.match(view, at)):
-            yield from self._block(at, match.end(), grade)
+    def _value(self, place: ValuePlace) -> Iterator[Span]:
+        view = self._view
+        if place.is_line and place.sign.startswith(":") and (match := _BLOCK.match(view, place.at)):
+            yield from self._block(place.at, match.end(), place.grade)
             return
-        is_next = "next" in separator.re.groupindex and separator["next"] is not None
-        if is_next and (match := _DASHED.match(view, at)):
-            yield from self._list(match.end(), grade)
+        if place.is_next and (match := _DASH.match(view, place.at)):
+            yield from self._dashed(match.end(), place.grade)
             return
-        opened = _OPEN.match(view, at)
-        if opened:
-            at = opened.end()
-        elif name.lower().endswith(("creds", "credentials", "login")) and (match := _USER_BEFORE.match(view, at)):
-            at = match.end()
-        prefix = _PREFIX.match(view, at)
-        if prefix and (match := _QUOTE.match(view, prefix.end())):
-            while True:
-                start, end = match.end(), self._closing(match)
-                if scheme := _SCHEME.match(view, start, end):
-                    start = scheme.end()
-                if is_secret(view[start:end].replace("\0", ""), grade, is_literal=True):
-                    yield from with_wrapped_lines(self.view, [(start, end)])
-                item = _ITEM.match(view, end + len(match[1] or match[2])) if opened else None
-                match = _QUOTE.match(view, item.end()) if item else None
-                if match is None:
-                    return
-        if opened or (is_apart and separator.re is _COMMA):
+        if opened := _OPEN.match(view, place.at):
+            yield from self._quoted(place._replace(at=opened.end()), is_list=True)
             return
-        yield from self._bare(
-            at, grade, name, separator, is_line=is_line or separator.re is _ATTRIBUTE, is_loose=is_loose or is_next
-        )
+        if place.name.lower().endswith(_PEOPLE) and (match := _USER.match(view, place.at)):
+            place = place._replace(at=match.end())
+        prefix = _PREFIX.match(view, place.at)
+        if prefix and _QUOTE.match(view, prefix.end()):
+            yield from self._quoted(place._replace(at=prefix.end()), is_list=False)
+        elif span := (self._line_value(place) if place.is_line else None) or self._bare(place):
+            yield from with_wrapped_lines(view, [span])
 
-    def _bare(
-        self, at: int, grade: Grade, name: str, separator: re.Match[str], *, is_line: bool, is_loose: bool
-    ) -> Iterator[Span]:
-        view = self.view
-        if is_line:
-            rest = _REST.match(view, at)
-            assert rest is not None
-            value = _COMMENT.sub("", rest[0]).rstrip()
-            is_env = name.isupper() and separator[0].strip("\0") in {"=", ":", ": "}
-            if value and not re.search(r"\s", value):
-                is_literal = is_env or separator[0].startswith(":") or not re.match(r"[A-Za-z_][\w.]*[(\[{]", value)
-                stripped = value.rstrip("\"'`,;" if not is_env else "\"'`")
-                if is_secret(
-                    stripped,
-                    grade,
-                    is_literal=is_literal
-                    and not (separator[0].strip() == "=" and " " in separator[0] and _is_name(value)),
-                ):
-                    yield from with_wrapped_lines(self.view, [(at, at + len(stripped))])
-                    return
-        bare = _BARE.match(view, at)
-        if bare is None:
-            return
+    def _quoted(self, place: ValuePlace, *, is_list: bool) -> Iterator[Span]:
+        """Quoted values: one, or all of a list."""
+        quote = _QUOTE.match(self._view, place.at)
+        while quote is not None:
+            start, end = quote.end(), self._closing(quote)
+            if scheme := SCHEME.match(self._view, start, end):
+                start = scheme.end()
+            if is_secret(self._view[start:end].replace("\0", ""), place.grade, is_literal=True):
+                yield from with_wrapped_lines(self._view, [(start, end)])
+            item = _NEXT_ITEM.match(self._view, end + len(quote[1] or quote[2])) if is_list else None
+            quote = _QUOTE.match(self._view, item.end()) if item else None
+
+    def _line_value(self, place: ValuePlace) -> Span | None:
+        """A value that ends its line, where no blank is in it."""
+        rest = _REST.match(self._view, place.at)
+        value = _COMMENT.sub("", rest[0]).rstrip().rstrip("\"'`" if place.is_env else "\"'`,;") if rest else ""
+        if not value or " " in value or "\t" in value:
+            return None
+        is_code = place.sign.lstrip("\0 ").startswith("=") and not place.is_env
+        is_literal = not (is_code and (_CALLED.match(value) or (" " in place.sign and _VARIABLE.fullmatch(value))))
+        return (place.at, place.at + len(value)) if is_secret(value, place.grade, is_literal=is_literal) else None
+
+    def _bare(self, place: ValuePlace) -> Span | None:
+        """An unquoted value within a line."""
+        bare = _BARE.match(self._view, place.at)
+        if bare is None or is_expression(bare[0]):
+            return None
         value = bare[0].rstrip(")]}>,;:.")
-        if is_expression(bare[0]):
-            return
-        if is_loose:
-            if len(value) < 8 or not re.search(r"\d", value) or not re.search(r"[A-Za-z]", value):
-                return
-            if grade is not Grade.PASSWORD and len(value) < 12:
-                return
-        if is_secret(value, grade, is_literal=False):
-            more = _MORE.match(view, bare.end()) if len(bare[0]) == _LONGEST else None
-            yield from with_wrapped_lines(self.view, [(at, more.end() if more else at + len(value))])
+        if place.is_loose and (
+            len(value) < _LEAST_LOOSE[place.grade] or not _DIGIT.search(value) or not _LETTER.search(value)
+        ):
+            return None
+        if not is_secret(value, place.grade, is_literal=False):
+            return None
+        more = _MORE.match(self._view, bare.end()) if len(bare[0]) == _LONGEST else None
+        return place.at, more.end() if more else place.at + len(value)
 
     def _closing(self, quote: re.Match[str]) -> int:
         """The place of the quote that closes a value, or where the line ends. A quote that is escaped more often than
         the first one is a part of the value."""
         start, sign = quote.end(), quote[1] or quote[2]
-        opened = backslashes(self.text, start - len(sign))
-        most = min(len(self.view), start + _VALUE)
-        line = self.view.find("\n", start, most)
+        opened = backslashes(self._text, start - len(sign))
+        most = min(len(self._view), start + _VALUE)
+        line = self._view.find("\n", start, most)
         stop = most if line < 0 or len(sign) == 3 else line
-        at = self.view.find(sign, start, stop)
-        tries = 0
-        while at >= 0 and tries < 200:
-            slashes = backslashes(self.text, at)
+        at = self._view.find(sign, start, stop)
+        for _ in range(_QUOTES):
+            if at < 0:
+                break
+            slashes = backslashes(self._text, at)
             if slashes <= opened or (slashes - opened) % (2 * (opened + 1)) == 0:
                 return at
-            at, tries = self.view.find(sign, at + 1, stop), tries + 1
-        tail = _TAIL.match(self.view, stop) if stop == most else None
+            at = self._view.find(sign, at + 1, stop)
+        tail = _TAIL.match(self._view, stop) if stop == most else None
         return tail.end() if tail else stop
 
     def _block(self, at: int, start: int, grade: Grade) -> Iterator[Span]:
         """A value of several lines, which are indented deeper than their name."""
-        begin = self.view.rfind("\n", 0, at) + 1
-        line = self.view[begin : begin + 200]
-        depth, end = len(line) - len(line.lstrip(" \t\0>|-")), start
-        first = True
-        while end < len(self.view):
-            stop = self.view.find("\n", end)
-            stop = len(self.view) if stop < 0 else stop
-            content = self.view[end:stop]
-            indent = len(content) - len(content.lstrip(" \t\0>|"))
-            if content.strip() and indent <= depth:
-                break
-            value = content.strip(" \t\0>|\"'")
-            if (
-                first
-                and not is_secret(value, grade, is_literal=True)
-                and not is_secret(value, Grade.PASSWORD, is_literal=True)
-            ):
-                return
+        begin = self._view.rfind("\n", 0, at) + 1
+        depth, end, is_first = _depth(self._view[begin : begin + _LINE], " \t\0>|-"), start, True
+        while end < len(self._view):
+            stop = self._view.find("\n", end)
+            stop = len(self._view) if stop < 0 else stop
+            indent, value = _depth(self._view[end:stop], " \t\0>|"), self._view[end:stop].strip(" \t\0>|\"'")
             if value:
+                is_one = is_secret(value, grade, is_literal=True) or is_secret(value, Grade.PASSWORD, is_literal=True)
+                if indent <= depth or (is_first and not is_one):
+                    return
                 yield end + indent, stop
-                first = False
+                is_first = False
             end = stop + 1
 
-    def _list(self, at: int, grade: Grade) -> Iterator[Span]:
-        item = re.compile(r"(?:[\"'\0]*)([^\s\"',\0]{1,4096})[\"'\0]*[ \t]*(?:\n(?:[ \t]*[>|])*[ \t]*- {1,4}|\n|\Z)")
-        for _ in range(100):
-            match = item.match(self.view, at)
+    def _dashed(self, at: int, grade: Grade) -> Iterator[Span]:
+        """The items of a list, each on a line of its own."""
+        for _ in range(_ITEMS):
+            match = _DASHED.match(self._view, at)
             if match is None:
                 return
             if is_secret(match[1], grade, is_literal=False):
                 yield match.span(1)
             self._done = match.end(1)
-            if not match[0].rstrip(" ").endswith("-"):
+            if match[2] is None:
                 return
             at = match.end()
 
-    def _credentials(self, at: int) -> Iterator[Span]:
-        """What a header of credentials has behind the name of its scheme."""
-        quote = re.compile(r"(?:[bBrRfFuU]?\0{0,8}[\"'`])?").match(self.view, at)
-        assert quote is not None
-        scheme = _SCHEME.match(self.view, quote.end())
-        start = scheme.end() if scheme else quote.end()
-        line = self.view.find("\n", start, start + _PARAMETERS)
-        stop = line if line >= 0 else min(len(self.view), start + _PARAMETERS)
-        parameters = [match.span(2) for match in _PARAMETER.finditer(self.view, start, stop)]
-        if parameters:
-            self._done = max(self._done, stop)
-            yield from parameters
-            return
-        match = _CREDENTIAL.match(self.view, start)
-        if match and not is_placeholder(match[0]) and (scheme or is_secret(match[0], Grade.STRONG, is_literal=False)):
-            if is_secret(match[0], Grade.PASSWORD, is_literal=True):
-                yield from with_wrapped_lines(
-                    self.view, [(match.start(), match.end() - len(match[0]) + len(match[0].rstrip(")]}")))]
-                )
 
-    def _bearers(self) -> Iterator[Span]:
-        for place in self._searched.places(b"bearer"):
-            if (begin := _BEARER.match(self.view, place)) and (match := _CREDENTIAL.match(self.view, begin.end())):
-                value = match[0].rstrip(")]}.")
-                if is_secret(value, Grade.STRONG, is_literal=False) and len(value) >= 12:
-                    yield match.start(), match.start() + len(value)
-
-    def _cookies(self, at: int) -> Iterator[Span]:
-        rest = _REST.match(self.view, at)
-        assert rest is not None
-        self._done = max(self._done, rest.end())
-        for match in _PAIR.finditer(self.view, at, rest.end()):
-            grade = max(grade_of(match[1]), Grade.STRONG)
-            if grade_of(match[1]) is not Grade.NONE or len(match[2]) >= 16:
-                if is_secret(match[2], grade, is_literal=True):
-                    yield match.span(2)
-
-
-def _is_name(value: str) -> bool:
-    return re.fullmatch(r"[A-Za-z_][A-Za-z_.]*;?", value) is not None
+def _depth(line: str, marks: str) -> int:
+    return len(line) - len(line.lstrip(marks))

@@ -98,9 +98,9 @@ def _in_addresses(view: str) -> Iterator[Span]:
         match = _USER_INFO.match(view, begin) or _SLASHED_INFO.match(view, begin)
         if match and match[2].lower() not in _EXAMPLES and not is_placeholder(match[2]):
             yield match.span(2)
-        elif match is None and (match := _USER_ALONE.match(view, begin)):
-            if is_secret(match[1], Grade.STRONG, is_literal=True):
-                yield match.span(1)
+        alone = None if match else _USER_ALONE.match(view, begin)
+        if alone and is_secret(alone[1], Grade.STRONG, is_literal=True):
+            yield alone.span(1)
         at = view.find("://", begin)
 
 

@@ -10,27 +10,30 @@ from conch.secrets.names import Grade, grade_of, words_of
 from conch.secrets.surprise import MOST, surprise
 
 _PLACEHOLDER: Final = re.compile(
-    r"""(?ix) [$%@]?[{<(\[].*[})>\]]  |  \$\w+  |  %\(?\w+\)?s?%?  |  <[^<>]*>  |  [*x.•_\-#]+  |  .*\.\.\.  |  .*…
-    | (?:none|null|nil|true|false|undefined|void|default|unset|empty|string|redacted|hidden|masked|removed|secret|todo)
+    r"""(?ix) [$%@]?[{<(\[].*[})>\]]  |  \$\w+  |  %\(?\w+\)?s?%?  |  [*x.•_\-#]+  |  .*\.\.\.  |  .*…
+    | none | null | nil | true | false | undefined | void | default | unset | empty | string | redacted | hidden
+    | masked | removed | secret | todo
     | (?:your|my|the|an?|some|insert|enter|put|change|replace|new|old|test|foo|bar)[-_ ]?[a-z_ -]*
     | (?:example|changeme|dummy|fake|sample|placeholder|insert|your)[a-z_ -]*\d{0,3}
-    | [*`_'"]{0,2}\*\w+\*?  |  \{\w+[.\[}:!(].*  |  \$\w+=.*  |  !\w+  |  \{\{.*  |  \$\{.*  |  \$\(.*  |  \$\[.*  |  secrets?\.\S+ | (?:data|vault|ssm|env|file|op|arn):\S*
+    | [*`_'"]{0,2}\*\w+\*?  |  \{\w+[.\[}:!(].*  |  \$\w+=.*  |  !\w+  |  (?:\{\{|\$[{(\[]).*  |  secrets?\.\S+
+    | (?:data|vault|ssm|env|file|op|arn):\S*
     """
 )
 _CALL: Final = re.compile(r"(?:new |await |async |not |lambda\b)?[A-Za-z_$][\w.$:>-]*(?:\(|\[|\{|<\w+>\()")
 _NAMES: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*;?")
 _PATH: Final = re.compile(
-    r"(?:~?/|\.{1,2}/|[A-Za-z]:[\\/]|file:|https?://)\S*|[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|js|ts|go|rs|c|h|md|txt|json|ya?ml|toml|pem|key|crt|cfg|ini|sh|html?|xml|csv|log|env|com|org|net|io)"
+    r"(?:~?/|\.{1,2}/|[A-Za-z]:[\\/]|file:|https?://)\S*|[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|js|ts|go|rs|c|h|md|txt|json|ya?ml"
+    r"|toml|pem|key|crt|cfg|ini|sh|html?|xml|csv|log|env|com|org|net|io)"
 )
 _DIGEST: Final = re.compile(r"(?:sha\d{1,3}[:-])?[0-9a-fA-F]{7,128}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DATE: Final = re.compile(r"[\d.,:/+_\sTZeE-]+(?:[a-zA-Z%]{1,3})?|\d[\d_.]*[a-zA-Z]{1,2}")
 _NUMBERED: Final = re.compile(r"([A-Za-z_]*[A-Za-z])[_-]?\d{1,2}")
 _COMMON: Final = words_of(
-    "arg args data hash md sha str utf ascii text line val var item node field user param base bytes blob int uint float vec "
-    "level version step page tmp temp result ret out input"
+    "arg args data hash md sha str utf ascii text line val var item node field user param base bytes blob int uint "
+    "float vec level version step page tmp temp result ret out input"
 )
-_WORDS: Final = re.compile(r"[A-Za-z]{2,}|\d+")
+_LETTERS_AND_SIGNS: Final = re.compile(r"\W{0,2}[A-Za-z_][A-Za-z_.-]*\W{0,2}")
 _HAS_DIGIT, _HAS_LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
 
 RANDOM: Final = 4.0
@@ -82,7 +85,11 @@ def _is_secret(value: str, grade: Grade, *, is_literal: bool) -> bool:
 
 def _is_name_of_secret(value: str) -> bool:
     """Whether it is itself the name of a secret, such as `db_password` or `API-KEY`."""
-    return re.fullmatch(r"\W{0,2}[A-Za-z_][A-Za-z_.-]*\W{0,2}", value) is not None and surprise(value) < WORDY and grade_of(value) is not Grade.NONE  # fmt: skip
+    return (
+        _LETTERS_AND_SIGNS.fullmatch(value) is not None
+        and surprise(value) < WORDY
+        and grade_of(value) is not Grade.NONE
+    )
 
 
 def _is_password(value: str, *, is_literal: bool) -> bool:
@@ -106,7 +113,8 @@ def _is_password(value: str, *, is_literal: bool) -> bool:
 
 def _is_mixed(value: str) -> bool:
     """Whether letters stand beside digits, other than a number at the end."""
-    return bool(_HAS_DIGIT.search(value) and _HAS_LETTER.search(value)) and surprise(value) >= 3.0 and not _NUMBERED.fullmatch(value)  # fmt: skip
+    has_both = _HAS_DIGIT.search(value) is not None and _HAS_LETTER.search(value) is not None
+    return has_both and surprise(value) >= 3.0 and not _NUMBERED.fullmatch(value)
 
 
 def _is_of_letters(value: str) -> bool:
@@ -158,8 +166,4 @@ def _is_surely_random(value: str) -> bool:
     if len(value) < 16 or " " in value or _DIGEST.fullmatch(value) or _UUID.fullmatch(value) or _DATE.fullmatch(value):
         return False
     kinds = sum(re.search(kind, value) is not None for kind in (r"[a-z]", r"[A-Z]", r"\d"))
-    return (
-        kinds >= 2
-        and surprise(value) >= RANDOM + 0.2
-        and all(len(word) < 40 or surprise(word) >= RANDOM for word in [value])
-    )
+    return kinds >= 2 and surprise(value) >= RANDOM + 0.2

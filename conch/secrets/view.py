@@ -10,7 +10,19 @@ from typing import Final
 from conch.secrets.names import Grade, grade_of
 
 _ESCAPE: Final = re.compile(r"(?<!\\)\\+(?:[\"'`/nrt&]|u00(?:2[267]|3[cdeCDE]|0[adAD]))")
-_ESCAPED: Final = {"n": "\n", "r": "\n", "t": "\t", "u0022": '"', "u0027": "'", "u0026": "&", "u003c": "<", "u003e": ">", "u003d": "=", "u000a": "\n", "u000d": "\n"}  # fmt: skip
+_ESCAPED: Final = {
+    "n": "\n",
+    "r": "\n",
+    "t": "\t",
+    "u000a": "\n",
+    "u000d": "\n",
+    "u0022": '"',
+    "u0026": "&",
+    "u0027": "'",
+    "u003c": "<",
+    "u003d": "=",
+    "u003e": ">",
+}
 _NAME: Final = bytes(code if chr(code).isalnum() or chr(code) in "_.$-" else 32 for code in range(128)) + b" " * 128
 """Turns a byte that stands in no name into a blank."""
 _LONGEST_NAME: Final = 80

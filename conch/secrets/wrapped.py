@@ -11,7 +11,8 @@ from conch.secrets.names import Grade
 from conch.secrets.values import is_secret
 
 _WRAP: Final = re.compile(
-    r"[ \t\0]{0,40}\\?\n(?:[ \t\0]{0,40}[>|#])*[ \t\0]{0,80}(?P<rest>[A-Za-z0-9+/=_.~%!@^*?-]{4,4096})[\"'`,;]{0,3}(?=[ \t\0]{0,40}\\?(?:\n|\Z))"
+    r"[ \t\0]{0,40}\\?\n(?:[ \t\0]{0,40}[>|#])*[ \t\0]{0,80}"
+    r"(?P<rest>[A-Za-z0-9+/=_.~%!@^*?-]{4,4096})[\"'`,;]{0,3}(?=[ \t\0]{0,40}\\?(?:\n|\Z))"
 )
 _LINES: Final = 40
 """Most further lines of a value."""

@@ -19,7 +19,7 @@ import msgspec
 from pydantic import JsonValue, SecretStr
 
 from conch.config.model import Settings
-from conch.secrets import HIDDEN, hide_secrets, is_secret_of, names_secret, secret_spans
+from conch.secrets import HIDDEN, hide_secrets, is_secret_of, may_become_secret, secret_spans
 from conch_schemas import ContractViolationError, Event, JsonObject, decode, wire_form
 
 LEAST = 8
@@ -31,7 +31,7 @@ _NO_SECRET = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
 """Ends of names whose values are places."""
 _CONTRACT_WORD = re.compile(r"[a-z_]{1,20}")
 """What the closed fields of an event hold, such as a status."""
-_PARTIAL: Final = re.compile(r"\S+\Z")
+_LAST_WORD: Final = re.compile(r"\S+\Z")
 _LONG: Final = 200
 """Characters from which a text of an event is searched alone, and what was found is kept: a prompt enters several
 events."""
@@ -61,10 +61,14 @@ class Masker:
 
     def text(self, text: str) -> str:
         """The text with each secret replaced by HIDDEN; itself where there is none."""
+        text = self._without_known(text)
+        return hide_secrets(text) if len(text) < _LONG else _hidden(text)
+
+    def _without_known(self, text: str) -> str:
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, HIDDEN)
-        return hide_secrets(text) if len(text) < _LONG else _hidden(text)
+        return text
 
     def knows(self, text: str) -> bool:
         """Whether one of the known secrets stands in the text."""
@@ -72,12 +76,13 @@ class Masker:
 
     def growing(self, text: str) -> str:
         """The same of a text that still grows: an end that may become a secret is left out until it has or has not.
-        Known ones are left out to the letter; of a line that names a secret, the last word is."""
+        Of known ones no letter is shown; of others, no letter of a word that may become one."""
         while cut := max((_begun(secret, text) for secret in self._secrets), default=0):
             text = text[:-cut]  # before it is masked: what has come of a long secret may hold a short one
-        if names_secret(text[text.rfind("\n") + 1 :]):
-            text = _PARTIAL.sub("", text)
-        return self.text(text)
+        text = self._without_known(text)
+        if not text.endswith(HIDDEN) and may_become_secret(text[text.rfind("\n") + 1 :]):
+            text = _LAST_WORD.sub("", text)
+        return hide_secrets(text)
 
     def event(self, event: E) -> E:
         """The event with the secrets in its data masked; itself where there is none."""

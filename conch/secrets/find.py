@@ -6,6 +6,7 @@ at a bounded number of characters from there. So the time grows with the length 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,6 +21,11 @@ from conch.secrets.wrapped import with_wrapped_lines
 
 HIDDEN: Final = "[secret hidden by Conch]"
 """What stands in a text in the place of a secret. No code and no prose holds it by chance."""
+_SEPARATOR: Final = re.compile(r"[=:>\"']")
+_LONG: Final = 12
+"""Characters from which a word may become a token of a known service."""
+_NEAR: Final = 60
+"""Characters before a word in which the name may stand whose value it is."""
 _LEAST: Final = 6
 """Characters beside HIDDEN from which a value is a secret again."""
 
@@ -49,9 +55,11 @@ def hide_secrets(text: str) -> str:
     return "".join((*pieces, text[at:]))
 
 
-def names_secret(text: str) -> bool:
-    """Whether a name in the text says that its value is a secret."""
-    return bool(SearchedText(text).secret_words)
+def may_become_secret(line: str) -> bool:
+    """Whether the last word of a line that still grows may become a secret: it is long, or behind a name of one."""
+    line = line.rpartition(HIDDEN)[2]
+    before, _, word = line.rpartition(" ")
+    return len(word) >= _LONG or bool(SearchedText(line if _SEPARATOR.search(word) else before[-_NEAR:]).secret_words)
 
 
 def is_secret_of(name: str, value: object) -> bool:

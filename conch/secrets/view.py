@@ -10,6 +10,8 @@ from typing import Final
 from conch.secrets.names import Grade, grade_of
 
 _ESCAPE: Final = re.compile(r"(?<!\\)\\+(?:[\"'`/nrt&]|u00(?:2[267]|3[cdeCDE]|0[adAD]))")
+_LINE_NUMBER: Final = re.compile(r"^ {0,7}\d{1,7}\t", re.MULTILINE)
+"""As `cat -n` writes it."""
 _ESCAPED: Final = {
     "n": "\n",
     "r": "\n",
@@ -31,12 +33,13 @@ _WORD_BEFORE: Final = re.compile(r"[A-Za-z]{2,20}(?=[ ]\Z)")
 
 class SearchedText:
     """A text, and its `view`: each escape of JSON, such as backslash and `n`, as blanks (NUL) and the character that it
-    stands for. Each character keeps its place."""
+    stands for, and line numbers as blanks. Each character keeps its place."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         view = text.replace("\0", " ").replace("\r", "\n") if "\0" in text or "\r" in text else text
-        self.view = _ESCAPE.sub(_unescaped, view) if "\\" in text else view
+        view = _ESCAPE.sub(_unescaped, view) if "\\" in text else view
+        self.view = _LINE_NUMBER.sub(_blanked, view) if "\t" in view else view
         self._names = b" %b " % self.view.encode("ascii", "replace").translate(_NAME)
         """The view with a blank before it, behind it, and for each character that stands in no name."""
         self.words = frozenset(self._names.split())
@@ -97,6 +100,10 @@ def backslashes(text: str, at: int) -> int:
     while start > 0 and text[start - 1] == "\\" and at - start < 64:
         start -= 1
     return at - start
+
+
+def _blanked(number: re.Match[str]) -> str:
+    return " " * len(number[0])
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conch.config import HIDDEN, Masker, Settings
 from conch_schemas import Action, ActionDecided, MessageReceived, PromptMessage, encode
 
-KEY = "sk-live-4eC39HqLyjWDarjtT1zdp7dc"
+KEY = "a key without a form"
 ODD = 'p"a\\ss\tw\u00f6rd'
 
 

@@ -16,7 +16,7 @@ FILE, THOUGHT, REPLY, ERROR, SAID, NAME = KEYS
 
 
 async def test_a_planted_secret_is_nowhere_in_stream_prompts_notes_and_reports(life: Life, start: Start) -> None:
-    """File contents and names, thoughts, replies, errors and a person's words; and an act runs as it is recorded."""
+    """File contents and names, thoughts, replies, errors and a person's words; and the mask is written to no file."""
     life.masker = Masker(KEYS)
     (life.workspace / "keys.env").write_text(f"API_KEY={FILE}\n")
     (life.workspace / f"{NAME}.txt").write_text("x")
@@ -49,7 +49,7 @@ async def test_a_planted_secret_is_nowhere_in_stream_prompts_notes_and_reports(l
     assert goal.goal.statement == f"use {HIDDEN}"
     assert HIDDEN in prompts
     assert HIDDEN in told
-    assert (life.workspace / "out.txt").read_text() == HIDDEN
+    assert not (life.workspace / "out.txt").exists()
     assert "API_KEY=" + HIDDEN in life.facts(ActionTaken)[0].outcome.output.text
 
 

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 WORDS: Final = (
-    "kestrel harbor violet tundra copper lantern meadow orchid falcon granite willow ember cobalt juniper saffron "
-    "thicket pepper marble canyon drizzle"
-).split()
+    *("kestrel", "harbor", "violet", "tundra", "copper", "lantern", "meadow", "orchid", "falcon", "granite"),
+    *("willow", "ember", "cobalt", "juniper", "saffron", "thicket", "pepper", "marble", "canyon", "drizzle"),
+)
 LETTERS: Final = string.ascii_letters + string.digits
 
 
@@ -59,6 +59,11 @@ def safe(draw: random.Random, length: int = 24) -> str:
     return base64.urlsafe_b64encode(draw.randbytes(length)).decode().rstrip("=")
 
 
+def long_key(draw: random.Random) -> str:
+    """The key of a storage account."""
+    return encoded(draw, 64)
+
+
 def password(draw: random.Random) -> str:
     """As a password manager makes it: 12 to 20 characters with digits and signs that need no quoting."""
     body = draw.choices(LETTERS + "!@%^*-_+.?", k=draw.randint(10, 18))
@@ -70,9 +75,15 @@ def human(draw: random.Random) -> str:
     return f"{word(draw).capitalize()}{draw.choice('-_.')}{word(draw)}{draw.randint(10, 9999)}{draw.choice('!?*')}"
 
 
+def identity(draw: random.Random) -> str:
+    """A UUID."""
+    return str(uuid.UUID(int=draw.getrandbits(128)))
+
+
 def any_value(draw: random.Random) -> str:
     """One of all sorts."""
-    return draw.choice((token, hexadecimal, encoded, safe, password, human, lambda of: str(uuid.UUID(int=of.getrandbits(128)))))(draw)  # fmt: skip
+    sorts: tuple[Callable[[random.Random], str], ...] = (token, hexadecimal, encoded, safe, password, human, identity)
+    return draw.choice(sorts)(draw)
 
 
 def plain_value(draw: random.Random) -> str:
@@ -92,7 +103,8 @@ def after(before: str, value: Callable[[random.Random], str] = any_value, behind
 
 def _aws(draw: random.Random) -> Planted:
     secret, name = "".join(draw.choices(LETTERS + "/+", k=40)), "".join(draw.choices(string.ascii_uppercase, k=16))
-    return Planted(f"[default]\naws_access_key_id = AKIA{name}\naws_secret_access_key = {secret}\nregion = eu-north-1", secret)  # fmt: skip
+    text = f"[default]\naws_access_key_id = AKIA{name}\naws_secret_access_key = {secret}\nregion = eu-north-1"
+    return Planted(text, secret)
 
 
 def _escaped(times: int) -> Make:
@@ -138,7 +150,9 @@ def _docker(draw: random.Random) -> Planted:
 
 def _kubernetes(draw: random.Random) -> Planted:
     secret = base64.b64encode(password(draw).encode()).decode()
-    text = f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: {word(draw)}\ntype: Opaque\ndata:\n  {word(draw)}: {secret}"
+    text = (
+        f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: {word(draw)}\ntype: Opaque\ndata:\n  {word(draw)}: {secret}"
+    )
     return Planted(text, secret)
 
 
@@ -151,12 +165,14 @@ def _jwt(draw: random.Random) -> Planted:
 
 def _env_list(draw: random.Random) -> Planted:
     secret = any_value(draw)
-    return Planted(json.dumps([{"Id": hexadecimal(draw), "Env": ["PATH=/usr/bin:/bin", f"DB_PASSWORD={secret}"]}], indent=1), secret)  # fmt: skip
+    container = {"Id": hexadecimal(draw), "Env": ["PATH=/usr/bin:/bin", f"DB_PASSWORD={secret}"]}
+    return Planted(json.dumps([container], indent=1), secret)
 
 
 def _block(draw: random.Random) -> Planted:
     lines = [token(draw, 32) for _ in range(3)]
-    return Planted("database:\n  password: |\n" + "".join(f"    {line}\n" for line in lines) + "  port: 5432", "\n".join(lines))  # fmt: skip
+    body = "".join(f"    {line}\n" for line in lines)
+    return Planted(f"database:\n  password: |\n{body}  port: 5432", "\n".join(lines))
 
 
 def _form(before: str, length: int, behind: str = "", alphabet: str = LETTERS) -> Make:
@@ -229,7 +245,7 @@ KINDS: Final[dict[str, Make]] = {
     "mysql": after("mysql -h db.example.com -u root -p", token, " {word} < dump.sql"),
     "docker run": after("docker run -d -e POSTGRES_PASSWORD=", plain_value, " postgres:16"),
     "powershell": after('$env:CLIENT_SECRET = "', behind='"; ./run.ps1 {word}'),
-    "azure storage": after("DefaultEndpointsProtocol=https;AccountName={word};AccountKey=", lambda draw: encoded(draw, 64), ";EndpointSuffix=core.windows.net"),
+    "azure storage": after("DefaultEndpointsProtocol=https;AccountName={word};AccountKey=", long_key, ";Suffix=core"),
     "log line": after('level=info msg="signed in" user={word} access_token=', plain_value, " took=3ms"),
     "environment in python": after('os.environ["STRIPE_API_KEY"] = "', behind='"'),
     "git remote": after("origin https://{word}:", plain_value, "@git.example.com/{word}/{word}.git (fetch)"),

@@ -24,10 +24,13 @@ _PEOPLE: Final = ("creds", "credentials", "login")
 """Ends of names whose value is a user and a password."""
 _USER: Final = re.compile(r"[\w.@+-]{1,60}[ ]?[/:|][ ]?")
 _OPEN: Final = re.compile(rf"[\[({{{{][\s\0]{{0,80}}(?={QUOTE_MARK})")
-_PREFIX: Final = re.compile(r"(?:[bBrRfFuUlL]{1,2}|@|\$)?(?=\0{0,8}[\"'`])")
-_QUOTE: Final = re.compile(r"\0{0,8}(\"\"\"|'''|[\"'`])|(&quot;|&\#0?3[49];|&apos;|%22|%27)")
+_PREFIX: Final = re.compile(r"(?:[bBrRfFuUlL]{1,2}|@|\$)?(?=\0{0,40}[\"'`])")
+_QUOTE: Final = re.compile(r"\0{0,40}(\"\"\"|'''|[\"'`])|(%22|%27)")
 _NEXT_ITEM: Final = re.compile(rf"[\s\0]{{0,80}},[\s\0]{{0,80}}(?={QUOTE_MARK})")
 _BLOCK: Final = re.compile(r"[|>][+-]?\d?[+-]?[ \t\0]*\n")
+_JOINED_BLOCK: Final = re.compile(r"[|>][+-]? ")
+"""The begin of a block whose line ends became blanks."""
+_WORD: Final = re.compile(r"(\S{6,200}) ?")
 _DASH: Final = re.compile(r"- {1,4}")
 _DASHED: Final = re.compile(
     r"(?:[\"'\0]*)([^\s\"',\0]{1,4096})[\"'\0]*[ \t]*(?:(\n(?:[ \t]*[>|])*[ \t]*- {1,4})|\n|\Z)"
@@ -167,6 +170,9 @@ class NameSearch:
         if place.is_line and place.sign.startswith(":") and (match := _BLOCK.match(view, place.at)):
             yield from self._block(place.at, match.end(), place.grade)
             return
+        if place.sign.startswith(":") and (match := _JOINED_BLOCK.match(view, place.at)):
+            yield from self._words(match.end())
+            return
         if place.is_next and (match := _DASH.match(view, place.at)):
             yield from self._dashed(match.end(), place.grade)
             return
@@ -208,7 +214,7 @@ class NameSearch:
         bare = _BARE.match(self._view, place.at)
         if bare is None or is_expression(bare[0]):
             return None
-        value = bare[0].rstrip(")]}>,;:.")
+        value = bare[0].rstrip(")]}>,;:.\\")
         if place.is_loose and (
             len(value) < _LEAST_LOOSE[place.grade] or not _DIGIT.search(value) or not _LETTER.search(value)
         ):
@@ -252,6 +258,11 @@ class NameSearch:
                 yield end + indent, stop
                 is_first = False
             end = stop + 1
+
+    def _words(self, at: int) -> Iterator[Span]:
+        while (match := _WORD.match(self._view, at)) and is_secret(match[1], Grade.PASSWORD, is_literal=True):
+            yield match.span(1)
+            at = match.end()
 
     def _dashed(self, at: int, grade: Grade) -> Iterator[Span]:
         """The items of a list, each on a line of its own."""

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _BLANKS: Final = r"[ \t\0]{0,40}"
-QUOTE_MARK: Final = r"(?:\0{0,8}[\"'`]{1,3}|&quot;|&\#0?3[49];|&apos;|%22|%27|\*\*)"
+QUOTE_MARK: Final = r"(?:\0{0,40}[\"'`]{1,3}|%22|%27|\*\*)"
 _LINE_END: Final = r"(?:[ \t\0]{0,40}\\?\n(?:[ \t\0]{0,40}[>|])*[ \t\0]{0,80})"
 _TYPE: Final = (
     r"(?:&(?:'\w{1,20} )?(?:mut )?)?[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?"

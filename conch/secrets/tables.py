@@ -22,9 +22,12 @@ _TUPLE_OF_VALUES: Final = re.compile(r"[\s\0,]{0,20}\(([^()\n]{1,4000})\)")
 _CHPASSWD: Final = re.compile(r"(?<![\w.-])[a-z_][\w.-]{0,31}:([^\s:\"'`\0|]{6,200})")
 _PGPASS: Final = re.compile(r":(?:\d{2,5}|\*):[^:\s]{1,80}:[^:\s]{1,80}:([^\s\"'`]{4,400})(?=[\s\"'`\0]|\Z)")
 _KUBERNETES: Final = re.compile(r"[\"']?kind[\"']?\s{0,8}:\s{0,8}[\"']?Secret\b(?!\w)[\"']?")
-_DATA: Final = re.compile(r"^([ \t>|]*)(?:data|stringData):[ \t]*$", re.MULTILINE)
+_DATA: Final = re.compile(r"^([ \t>|]*)(?:data|stringData):[ \t\0]*$", re.MULTILINE)
+_JOINED_DATA: Final = re.compile(r" (?:data|stringData):((?: [\w.-]{1,60}: [^\s:]{1,400}(?![^\s])){1,100})")
+"""Where line ends became blanks."""
+_JOINED_ENTRY: Final = re.compile(r": (\S+)")
 _DATA_JSON: Final = re.compile(r"[\"'](?:data|stringData)[\"']\s{0,8}:\s{0,8}\{([^{}]{0,20000})\}")
-_ENTRY: Final = re.compile(r"[\w.-]+[\"']?[ \t]*:[ \t]*[\"']?([^\s\"']+(?: [^\s\"']+)*)")
+_ENTRY: Final = re.compile(r"[\w.-]+[\"']?[ \t]*:[ \t]*[\"']?([^\s\"'\0]+(?: [^\s\"'\0]+)*)")
 _ENTRY_JSON: Final = re.compile(r":\s{0,8}\0{0,8}[\"']([^\"'\0]{1,20000})")
 _JWK: Final = re.compile(r"\"(?:d|p|q|dp|dq|qi|k)\0{0,8}\"\s{0,8}:\s{0,8}\0{0,8}\"([\w-]{16,4000})")
 _SCALARS: Final = frozenset(("|", ">", "|-", ">-", "|+", ">+"))
@@ -120,6 +123,8 @@ def _of_kubernetes(view: str) -> Iterator[Span]:
             for span in _entries(view, match.end() + 1, len(match[1])):
                 yield span
                 done = span[1]
+    for match in _JOINED_DATA.finditer(view):
+        yield from (entry.span(1) for entry in _JOINED_ENTRY.finditer(view, *match.span(1)))
     for match in _DATA_JSON.finditer(view):
         for entry in _ENTRY_JSON.finditer(view, *match.span(1)):
             if not is_placeholder(entry[1]):

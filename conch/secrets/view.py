@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
@@ -10,8 +11,9 @@ from typing import Final
 from conch.secrets.names import Grade, grade_of
 
 _ESCAPE: Final = re.compile(r"(?<!\\)\\+(?:[\"'`/nrt&]|u00(?:2[267]|3[cdeCDE]|0[adAD]))")
-_LINE_NUMBER: Final = re.compile(r"^ {0,7}\d{1,7}\t", re.MULTILINE)
-"""As `cat -n` writes it."""
+_ENTITY: Final = re.compile(r"&(?:quot|#0?3[49]|#x2[27]|apos|lt|gt);")
+_MARGIN: Final = re.compile(r"^(?: {0,7}\d{1,7}\t|\+)", re.MULTILINE)
+"""Line numbers as `cat -n` writes them, and the sign of an added line."""
 _ESCAPED: Final = {
     "n": "\n",
     "r": "\n",
@@ -33,13 +35,16 @@ _WORD_BEFORE: Final = re.compile(r"[A-Za-z]{2,20}(?=[ ]\Z)")
 
 class SearchedText:
     """A text, and its `view`: each escape of JSON, such as backslash and `n`, as blanks (NUL) and the character that it
-    stands for, and line numbers as blanks. Each character keeps its place."""
+    stands for, each entity of HTML likewise, and line numbers as blanks. Each character keeps its place."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        view = text.replace("\0", " ").replace("\r", "\n") if "\0" in text or "\r" in text else text
+        view = text
+        if "\0" in text or "\r" in text:
+            view = view.replace("\0", " ").replace("\r\n", " \n").replace("\r", "\n")
         view = _ESCAPE.sub(_unescaped, view) if "\\" in text else view
-        self.view = _LINE_NUMBER.sub(_blanked, view) if "\t" in view else view
+        view = _ENTITY.sub(_written_out, view) if "&" in view else view
+        self.view = _MARGIN.sub(_blanked, view) if "\t" in view or "+" in view else view
         self._names = b" %b " % self.view.encode("ascii", "replace").translate(_NAME)
         """The view with a blank before it, behind it, and for each character that stands in no name."""
         self.words = frozenset(self._names.split())
@@ -100,6 +105,10 @@ def backslashes(text: str, at: int) -> int:
     while start > 0 and text[start - 1] == "\\" and at - start < 64:
         start -= 1
     return at - start
+
+
+def _written_out(entity: re.Match[str]) -> str:
+    return "\0" * (len(entity[0]) - 1) + html.unescape(entity[0])
 
 
 def _blanked(number: re.Match[str]) -> str:

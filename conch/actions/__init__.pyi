@@ -4,7 +4,6 @@ from .constraint import gbnf as gbnf
 from .constraint import regex as regex
 from .effects import BUILTIN_EFFECTS as BUILTIN_EFFECTS
 from .effects import Effects as Effects
-from .effects import effect_in as effect_in
 from .effects import effect_of as effect_of
 from .grammar import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from .grammar import parse as parse

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
-from conch.actions import Registry, effect_in
+from conch.actions import Registry
 from conch.config import HIDDEN, Masker
 from conch.errors import ConchError, ContractError
 from conch.text import cut, safe_text
@@ -83,10 +83,7 @@ class Toolbox:
             return None
         if problem := self.registry.objection(action.tool, action.args):
             return ToolResult(status="error", error=problem)
-        if (
-            holds_mask(action.args)
-            and effect_in(self._tools[action.tool].spec.effects, action.args.get("operation")) != "read"
-        ):
+        if holds_mask(action.args) and self._tools[action.tool].spec.effect(action.args) != "read":
             return ToolResult(status="blocked", error=MASKED)
         limit = self._tools[action.tool].timeout or context.settings.timeout
         try:

@@ -99,7 +99,12 @@ def test_numbers_ids_and_calls_stay(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("secret", "instead"),
-    [(GITHUB, "[secret hidden by Conch]"), (TOKEN, "[secret hidden by Conch]"), ("bob.smith@example.com", "[EMAIL]"), ("+1 415 555 0134", "[PHONE]")],
+    [
+        (GITHUB, "[secret hidden by Conch]"),
+        (TOKEN, "[secret hidden by Conch]"),
+        ("bob.smith@example.com", "[EMAIL]"),
+        ("+1 415 555 0134", "[PHONE]"),
+    ],
 )
 def test_a_secret_is_removed_wherever_it_stands_in_a_long_line(secret: str, instead: str) -> None:
     """Also where the pieces meet in which such a line is looked at."""

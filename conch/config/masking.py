@@ -62,7 +62,7 @@ class Masker:
     def text(self, text: str) -> str:
         """The text with each secret replaced by HIDDEN; itself where there is none."""
         text = self._without_known(text)
-        return hide_secrets(text) if len(text) < _LONG else _hidden(text)
+        return hide_secrets(text) if _shows(text) else text
 
     def _without_known(self, text: str) -> str:
         for secret in self._secrets:
@@ -115,9 +115,13 @@ NO_SECRETS: Final = Masker()
 """Knows no secret: masks those alone that show by their form, their name or their place."""
 
 
+def _shows(text: str) -> bool:
+    return bool(secret_spans(text)) if len(text) < _LONG else _long_shows(text)
+
+
 @lru_cache(_KEPT)
-def _hidden(text: str) -> str:
-    return hide_secrets(text)
+def _long_shows(text: str) -> bool:
+    return bool(secret_spans(text))
 
 
 def _shows_secret(value: JsonValue) -> bool:
@@ -130,7 +134,7 @@ def _shows_secret(value: JsonValue) -> bool:
 def _walks_to_secret(value: JsonValue, short: list[str]) -> bool:
     if isinstance(value, str):
         if len(value) >= _LONG:
-            return _hidden(value) is not value
+            return _long_shows(value)
         if len(value) >= LEAST - 2:
             short.append(value)
         return False

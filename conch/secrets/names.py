@@ -33,7 +33,7 @@ _PASSWORDS: Final = (
 )  # fmt: skip
 _PASSWORD_WORDS: Final = words_of("pass pwd pw psw passw pswd pwrd psk senha parola")
 _STRONG: Final = ("secret", "token", "credential", "authorization", "cookie", "bearer", "webhook", "connectionstring")
-_STRONG_WORDS: Final = words_of("secret token salt jwt pat creds cred bearer apikeys secrets passwords credentials")
+_STRONG_WORDS: Final = words_of("secret token jwt pat creds cred bearer apikeys secrets passwords credentials")
 _KEYS: Final = words_of(
     "api access secret private encryption encrypt signing sign master account auth authentication app application "
     "client service session consumer shared storage deploy webhook hmac jwt subscription admin write server aes rsa "
@@ -77,7 +77,7 @@ def grade_of(name: str) -> Grade:
     last, joined = words[-1], "".join(words)
     if joined.endswith(_PASSWORDS) or last in _PASSWORD_WORDS or _is_glued(last):
         return Grade.PASSWORD
-    if joined.endswith(_STRONG) or last in _STRONG_WORDS:
+    if joined.endswith(_STRONG) or last in _STRONG_WORDS or (last == "salt" and len(words) > 1):
         return Grade.STRONG
     if last in {"key", "keys"}:
         return _grade_of_key(words)

@@ -76,11 +76,17 @@ _ENDS: Final = (b"auth", b"login", b"credentials")
 def place_spans(searched: SearchedText) -> Iterator[Span]:
     """Secrets that show by the place where they stand."""
     yield from _in_addresses(searched.view)
-    for words, text, pattern in _COMMANDS:
-        if not words.isdisjoint(searched.words):
-            yield from _behind(searched.view, text, pattern, group=2)
+    if not COMMAND_WORDS.isdisjoint(searched.words):
+        for words, text, pattern in _COMMANDS:
+            if not words.isdisjoint(searched.words):
+                yield from _behind(searched.view, text, pattern, group=2)
     for word in filter(takes_user, searched.words):
         yield from _behind(searched.view, word.decode(), _TUPLE, group=1)
+
+
+def commands_in(searched: SearchedText) -> list[str]:
+    """What the commands begin with that stand in the text, of those that take a secret."""
+    return [text for words, text, _ in _COMMANDS if not words.isdisjoint(searched.words) and text in searched.view]
 
 
 @lru_cache(65536)

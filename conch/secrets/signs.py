@@ -7,7 +7,7 @@ from typing import Final
 
 from conch.secrets.forms import shows_token
 from conch.secrets.named import FOREIGN
-from conch.secrets.places import COMMAND_WORDS, takes_user
+from conch.secrets.places import commands_in, takes_user
 from conch.secrets.tables import COLUMN_WORDS, holds_pgpass
 from conch.secrets.view import SearchedText
 
@@ -17,13 +17,13 @@ class SecretSigns:
 
     def __init__(self, texts: str) -> None:
         searched = SearchedText(texts)
-        words = {*searched.secret_words, *(searched.words & _WORDS), *filter(takes_user, searched.words)}
-        self._words = [word.decode() for word in words]
+        words = {*searched.secret_words, *(searched.words & COLUMN_WORDS), *filter(takes_user, searched.words)}
+        self._texts = [*(word.decode() for word in words), *commands_in(searched)]
         self._signs = [sign for sign in _SIGNS if sign(texts)]
 
     def in_text(self, text: str) -> bool:
         """Whether one of the texts may hold a secret: true for each that does, and for few others."""
-        return any(sign(text) for sign in self._signs) or any(word in text for word in self._words)
+        return any(sign(text) for sign in self._signs) or any(word in text for word in self._texts)
 
 
 def _names_user(text: str) -> bool:
@@ -34,5 +34,4 @@ def _holds_foreign_name(text: str) -> bool:
     return not text.isascii() and any(name in text for name in FOREIGN)
 
 
-_WORDS: Final = COMMAND_WORDS | COLUMN_WORDS
 _SIGNS: Final[tuple[Callable[[str], bool], ...]] = (shows_token, _names_user, holds_pgpass, _holds_foreign_name)

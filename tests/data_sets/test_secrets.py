@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,28 +14,13 @@ from conch.data import FORMATS, Format, Manifest, Row, Selection, redactor, rows
 from conch.experience import SqliteStore
 from conch_schemas import PolicySet, consequence_id, source_of
 from tests.data_sets.conftest import NOON, UID
-from tests.secrets.planted import KINDS, PIECE, leaks, planted
+from tests.secrets.planted import KINDS, PIECE, PLACES, leaks, planted
 
 if TYPE_CHECKING:
     from tests.data_sets.conftest import Append, Put
 
 REDACT = redactor(Masker())
 GOOD = 'TOOL: filesystem(operation="read", path="notes/tide.md")'
-
-
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.split("\n"))
-
-
-PLACES: Final[dict[str, Callable[[str], str]]] = {
-    "a message": "A person said:\n{}\n\nWhat do you do?".format,
-    "a thought in the prompt": lambda text: f"Your thought:\n{_quoted(text)}\n\nDecide.",
-    "a result in the prompt": lambda text: f"- filesystem.read .env: success\n{_quoted(text)}\n\nDecide.",
-    "a note": lambda text: f"What you remember:\n- {' '.join(text.split())}\n\nDecide.",
-    "a goal": lambda text: f"Goals:\n- {' '.join(text.split())}\n  its check: the file a.txt exists\n\nDecide.",
-    "a reflection": lambda text: f"What you reflected:\n{_quoted(text)}\n\nDecide.",
-    "a log line": lambda text: f"```\n{json.dumps({'level': 'info', 'event': text})}\n```",
-}
 
 
 def _row_texts(store: SqliteStore, format: Format) -> list[str]:

@@ -7,6 +7,7 @@ rules were made.
 from __future__ import annotations
 
 import base64
+import html
 import json
 import random
 import string
@@ -267,3 +268,31 @@ def leaks(secret: str, text: str) -> bool:
     """Whether a part of the secret is left in the text."""
     pieces = (line[at : at + PIECE] for line in secret.split("\n") for at in range(max(1, len(line) - PIECE + 1)))
     return any(piece in text for piece in pieces)
+
+
+def formed(form: str, draw: random.Random) -> Planted:
+    """A text of one of `tests.secrets.forms`, with a value that may stand there unquoted."""
+    sorts: tuple[Callable[[random.Random], str], ...] = (token, hexadecimal, human)
+    secret = draw.choice(sorts if "{at}" not in form else (token, hexadecimal))(draw)
+    return Planted(form.replace("@", secret).replace("{at}", "@"), secret)
+
+
+def quoted(text: str) -> str:
+    """The text behind quote marks, as a prompt has it."""
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
+PLACES: Final[dict[str, Callable[[str], str]]] = {
+    "a message": "A person said:\n{}\n\nWhat do you do?".format,
+    "a thought": lambda text: f"Your thought:\n{quoted(text)}\n\nDecide.",
+    "a result": lambda text: f"- filesystem.read .env: success\n{quoted(text)}\n\nDecide.",
+    "a note": lambda text: f"What you remember:\n- {' '.join(text.split())}\n\nDecide.",
+    "a goal": lambda text: f"Goals:\n- {' '.join(text.split())}\n  its check: the file a.txt exists\n\nDecide.",
+    "a reflection": lambda text: f"What you reflected:\n{quoted(text)}\n\nDecide.",
+    "a call": lambda text: f'TOOL: filesystem(operation="write", path="a", content={json.dumps(text)})',
+    "a log line": lambda text: json.dumps({"level": "info", "event": text}),
+    "a numbered file": lambda text: "\n".join(f"{at:>6}\t{line}" for at, line in enumerate(text.split("\n"), 1)),
+    "an added file": lambda text: "\n".join(f"+{line}" for line in text.split("\n")),
+    "a page": html.escape,
+}
+"""Where a text stands in what an agent reads and writes."""

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from conch.secrets.forms import Span
 from conch.secrets.headers import SCHEME, bearer_span, cookie_spans, credential_spans, parameter_spans
 from conch.secrets.names import Grade
-from conch.secrets.separators import ATTRIBUTE, COMMA, ELEMENT, EQUALS, QUOTE_MARK, WORDS
+from conch.secrets.separators import ATTRIBUTE, CALL, COMMA, ELEMENT, EQUALS, QUOTE_MARK, WORDS
+from conch.secrets.tables import entry_spans
 from conch.secrets.values import is_expression, is_secret
 from conch.secrets.view import SearchedText, backslashes
 from conch.secrets.wrapped import with_wrapped_lines
@@ -23,6 +24,13 @@ BEARERS: Final = frozenset((b"bearer", b"Bearer", b"BEARER"))
 _PEOPLE: Final = ("creds", "credentials", "login")
 """Ends of names whose value is a user and a password."""
 _USER: Final = re.compile(r"[\w.@+-]{1,60}[ ]?[/:|][ ]?")
+_WRAPPER: Final = re.compile(
+    rf"(?!re\.|\w{{0,20}}compile|get|\w{{0,20}}find)[\w.\[\]:]{{1,40}}\([\s\0]{{0,40}}(?=[bBrRfFuU]?{QUOTE_MARK})"
+)
+"""A call that makes a value of a text, such as `SecretStr("x")`."""
+_GROUPS: Final = ("secrets", "secret", "credentials", "creds", "passwords", "tokens", "keys")
+"""Ends of names whose value may be a group of named secrets."""
+_CHILD: Final = re.compile(r"[\w.\"'-]{1,60}[ \t]*:[ \t]")
 _OPEN: Final = re.compile(rf"[\[({{{{][\s\0]{{0,80}}(?={QUOTE_MARK})")
 _PREFIX: Final = re.compile(r"(?:[bBrRfFuUlL]{1,2}|@|\$)?(?=\0{0,40}[\"'`])")
 _QUOTE: Final = re.compile(r"\0{0,40}(\"\"\"|'''|[\"'`])|(%22|%27)")
@@ -97,6 +105,8 @@ class NameSearch:
         self._searched, self._text, self._view = searched, searched.text, searched.view
         self._done = 0
         """What stands before this place was looked at whole: a name in it is none."""
+        self._cookies_done = 0
+        """The end of the last line in which cookies were searched."""
 
     def spans(self) -> Iterator[Span]:
         """The values of all names. A name within a secret is none."""
@@ -130,14 +140,18 @@ class NameSearch:
                 return
             is_line = match["sign"] is not None and self._begins_line(start)
             sign = match[0].strip("\0\n")
+            if name.isupper() and sign == "=":
+                grade = max(grade, Grade.STRONG)
             yield from self._value(ValuePlace(match.end(), name, grade, sign, is_line, match["next"] is not None))
             if match["next"] is None or match["sign"] is None:
                 return
-        if match := COMMA.match(view, end):
-            yield from self._quoted(ValuePlace(match.end(), name, grade, ","), is_list=False)
-        elif match := ATTRIBUTE.match(view, end):
+        if match := ATTRIBUTE.match(view, end):
             yield from self._value(ValuePlace(match.end(), name, grade, match[0], is_line=True))
-        elif (view[start - 1 : start] == "<" or view[end : end + 1] in {'"', "'", "<"}) and (
+        elif match := COMMA.match(view, end):
+            yield from self._quoted(ValuePlace(match.end(), name, grade, ","), is_list=False)
+        elif match := CALL.match(view, end):
+            yield from self._value(ValuePlace(match.end(), name, grade, "("))
+        elif (view[start - 1 : start] in {"<", ":"} or view[end : end + 1] in {'"', "'", "<"}) and (
             match := ELEMENT.match(view, end)
         ):
             stop = view.find("<", match.end(), match.end() + _VALUE)
@@ -150,10 +164,11 @@ class NameSearch:
     def _header(self, at: int, name: str) -> list[Span] | None:
         """The secrets of a header of HTTP whose value begins at a place; None where it is none, or has none."""
         last = name.lower().rsplit(".", 1)[-1]
-        if last.endswith(("cookie", "cookies")):
+        if last.endswith(("cookie", "cookies")) and at >= self._cookies_done:
             rest = _REST.match(self._view, at)
-            self._done = max(self._done, rest.end() if rest else at)
-            return list(cookie_spans(self._view, at, self._done))
+            self._cookies_done = rest.end() if rest else at
+            spans = list(cookie_spans(self._view, at, self._cookies_done))
+            return spans if spans or "=" in self._view[at : self._cookies_done] else None
         if last.endswith("authorization") or last in {"auth", "_auth"}:
             spans, stop = parameter_spans(self._view, at)
             if spans:
@@ -176,6 +191,11 @@ class NameSearch:
         if place.is_next and (match := _DASH.match(view, place.at)):
             yield from self._dashed(match.end(), place.grade)
             return
+        if place.is_next and place.name.lower().endswith(_GROUPS) and _CHILD.match(view, place.at):
+            yield from self._group(place)
+            return
+        if wrapper := _WRAPPER.match(view, place.at):
+            place = place._replace(at=wrapper.end())
         if opened := _OPEN.match(view, place.at):
             yield from self._quoted(place._replace(at=opened.end()), is_list=True)
             return
@@ -205,7 +225,7 @@ class NameSearch:
         value = _COMMENT.sub("", rest[0]).rstrip().rstrip("\"'`" if place.is_env else "\"'`,;") if rest else ""
         if not value or " " in value or "\t" in value:
             return None
-        is_code = place.sign.lstrip("\0 ").startswith("=") and not place.is_env
+        is_code = "=" in place.sign and not place.is_env
         is_literal = not (is_code and (_CALLED.match(value) or (" " in place.sign and _VARIABLE.fullmatch(value))))
         return (place.at, place.at + len(value)) if is_secret(value, place.grade, is_literal=is_literal) else None
 
@@ -258,6 +278,15 @@ class NameSearch:
                 yield end + indent, stop
                 is_first = False
             end = stop + 1
+
+    def _group(self, place: ValuePlace) -> Iterator[Span]:
+        """The values of a mapping whose name says that all of them are secrets."""
+        begin = self._view.rfind("\n", 0, place.at) + 1
+        name = self._view.rfind("\n", 0, max(0, begin - 1)) + 1
+        depth = _depth(self._view[name : name + _LINE], " \t\0>|-")
+        for start, end in entry_spans(self._view, begin, depth):
+            if is_secret(self._view[start:end], Grade.STRONG, is_literal=True):
+                yield start, end
 
     def _words(self, at: int) -> Iterator[Span]:
         while (match := _WORD.match(self._view, at)) and is_secret(match[1], Grade.PASSWORD, is_literal=True):

@@ -31,9 +31,12 @@ _PASSWORDS: Final = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "contrasena", "wachtwoord", "salasana",
     "motdepasse", "mnemonic", "seedphrase", "recoveryphrase",
 )  # fmt: skip
-_PASSWORD_WORDS: Final = words_of("pass pwd pw psw passw pswd pwrd psk senha parola")
-_STRONG: Final = ("secret", "token", "credential", "authorization", "cookie", "bearer", "webhook", "connectionstring")
-_STRONG_WORDS: Final = words_of("secret token jwt pat creds cred bearer apikeys secrets passwords credentials")
+_PASSWORD_WORDS: Final = words_of("pass pwd pw psw passw pswd pwrd psk requirepass masterauth senha parola")
+_STRONG: Final = (
+    "secret", "token", "credential", "authorization", "cookie", "bearer", "webhook", "connectionstring", "sessid",
+    "jsessionid",
+)  # fmt: skip
+_STRONG_WORDS: Final = words_of("secret token jwt creds cred bearer apikeys secrets passwords credentials")
 _KEYS: Final = words_of(
     "api access secret private encryption encrypt signing sign master account auth authentication app application "
     "client service session consumer shared storage deploy webhook hmac jwt subscription admin write server aes rsa "
@@ -42,7 +45,7 @@ _KEYS: Final = words_of(
 )
 """Words before `key` that make it the key to something."""
 _WEAK_WORDS: Final = words_of(
-    "key keys auth session sessionid sid sig signature tokens cookies dsn seed pin otp hmac sas csrf xsrf license"
+    "key keys auth session sessionid sid sig signature tokens cookies dsn seed pin otp hmac sas csrf xsrf license pat"
 )
 _PUBLIC: Final = words_of("public publishable pub primary foreign sort partition cache state row lookup idempotency")
 """Words before `key` that make it no secret."""

@@ -18,6 +18,13 @@ _SLASHED_INFO: Final = re.compile(
 )
 _USER_ALONE: Final = re.compile(r"([^\s/\"'<>`@:?#\\\0]{16,400})@(?=[\w\[])")
 _EXAMPLES: Final = words_of("pass passwd password pwd pw secret token user username mypassword mypass xxx")
+_PIPED: Final = (
+    r"(-n )?[\"'\0]{0,4}([^\s\"'`\0|]{6,200})[\"'\0]{0,4}[ ]?\|[^\n|]{0,80}?"
+    r"(?:sudo -S|--password-stdin|--passphrase-fd|--stdin)"
+)
+"""A text that is piped to a program that reads a password."""
+_SIGNED: Final = r"([^()\"'\n]{0,80})b?[\"']([^\s\"'`\0]{6,400})[\"']"
+"""The key of a call that signs."""
 _COMMANDS: Final = tuple(
     (frozenset(words.encode().split()), text, re.compile(pattern))
     for words, text, pattern in (
@@ -34,6 +41,11 @@ _COMMANDS: Final = tuple(
             "mariadb mariadb-dump mariadb-admin",
             "mariadb",
             r"[\w-]{0,12}\b([^\n|;&]{0,300}?)[ \"',\0]-p[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{4,200})",
+        ),
+        (
+            "login",
+            "login ",
+            r"([^\s]{1,120}\s{1,20}(?:[>|]\s)?(?:account\s{1,20}\S{1,80}\s{1,20})?)password\s{1,20}([^\s\"'`\0]{4,200})",
         ),
         ("sshpass", "sshpass", r"([ \t]+)-p[ \t]*[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("redis-cli", "redis-cli", r"([^\n|;&]{0,200}?)[ ]-a[ \t]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
@@ -52,6 +64,12 @@ _COMMANDS: Final = tuple(
         ("openssl", "openssl", r"([^\n|;&]{0,300}?)[ ]-k[ \t]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("IDENTIFIED", "IDENTIFIED", r"(?: WITH \w{1,40})? (?:BY|AS)( PASSWORD)? [\"'\0]{1,4}([^\s\"'`\0]{4,200})"),
         ("identified", "identified", r"(?: with \w{1,40})? (?:by|as)( password)? [\"'\0]{1,4}([^\s\"'`\0]{4,200})"),
+        ("sudo", "sudo -S", r"([ ]?<<<[ ]?)[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        ("zip unzip", "zip", r"([^\n|;&]{0,200}?)[ ]-P[ ]?[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        ("7z 7za 7zz", "7z", r"(\w? \w[^\n|;&]{0,200}?)[ ]-p[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        ("twine", "twine", r"([^\n|;&]{0,200}?)[ ]-p[ ]?[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        ("vault", "vault login", r"([ ])([^\s\"'`\0-][^\s\"'`\0]{8,200})"),
+        ("PRAGMA", "PRAGMA key", r"([ ]?=[ ]?)[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("ssh-keygen", "ssh-keygen", r"([^\n|;&]{0,300}?)[ ]-[NP][ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("alias", "mc alias set", r"([ ]+\S{1,60}[ ]+\S{1,200}[ ]+\S{1,200})[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         (
@@ -62,6 +80,8 @@ _COMMANDS: Final = tuple(
         ("secret", "secret ", r"([057689] )([^\s\"'`\0]{4,200})"),
         ("password", "password ", r"([057689] )([^\s\"'`\0]{4,200})"),
         ("net", "net use", r"([^\n]{0,120}?)/user:[^\s]{1,80}[ \t]+[\"'\0]{0,4}([^\s\"'`\0/*]{4,200})"),
+        *((word, f"{word} ", _PIPED) for word in ("echo", "printf")),
+        *((word, f"{word}(", _SIGNED) for word in (*("jwt.encode", "jwt.sign", "jwt.verify", "hmac.new"), "Fernet")),
     )
 )
 """Words of which one stands in the text, what a command begins with, and what follows up to the secret."""

@@ -14,12 +14,16 @@ _TYPE: Final = (
 )
 EQUALS: Final = re.compile(
     rf"(?:{QUOTE_MARK})?[\])]?(?:\.{{2,60}}|{_BLANKS}\{{ ?get;[\w ;]{{0,40}}\}})?{_BLANKS}"
-    rf"(?:(?P<sign>:{_BLANKS}{_TYPE}[ \t\0]{{1,40}}=(?![=>])|=>|:=|\?=|\+=|={{1,3}}|!==?|->|＝|：|%3[dD]|:(?!//))|\|)"
+    rf"(?:(?P<sign>"
+    rf":{_BLANKS}{_TYPE}[ \t\0]{{1,40}}=(?![=>])| As \w{1, 30} =|<-|"
+    rf"=>|:=|\?=|\+=|={{1,3}}|!==?|->|＝|：|%3[dD]|:(?!//))|\|)"
     rf"(?:\*\*)?{_BLANKS}(?:(?:!!?|&)\w{{1,20}}[ ])?(?P<next>{_LINE_END})?"
 )
 """`=`, `: `, `" => "`, `: str = `, `|`; at most one line end."""
 COMMA: Final = re.compile(rf"{QUOTE_MARK}{_BLANKS},{_BLANKS}(?={QUOTE_MARK})")
 """Between two arguments or items."""
+CALL: Final = re.compile(rf"\([\s\0]{{0,40}}(?:[\w. ]{{1,60}},{_BLANKS})?(?=[bBrRfFuU]?{QUOTE_MARK})")
+"""Between the name of a function and what it is given."""
 ELEMENT: Final = re.compile(
     rf"(?:{QUOTE_MARK}?[^<>\n]{{0,120}}>|</[\w:.-]{{1,40}}>)\s{{0,40}}(?:<[A-Za-z][\w:.-]{{0,40}}>)?"
 )
@@ -34,7 +38,7 @@ ATTRIBUTE: Final = re.compile(
 """Between a name and the field that has its value: `name: X` and `value: x`, on one line or on the next."""
 WORDS: Final = re.compile(
     r"[ \t\0]{1,40}(?:(?:(?:is|was|to|as|will be|should be|set to|of|BY|value)(?: now)?|--?(?:body|value|data)"
-    r"|(?:for|of|to|on) [^\n:=]{1,60}[:=])[ :=]{1,3})?[ \t\0]{0,40}"
+    r"|(?:for|of|to|on) [^\n:=]{1,60}[:=]|from \S{1,60} to|-{1,2}|[–—])[ :=]{1,3})?[ \t\0]{0,40}"
     r"|,(?=[^\s\"'`,;]{8,200}[ \t]*(?:\n|\Z))",
     re.IGNORECASE,
 )

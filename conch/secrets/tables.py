@@ -120,7 +120,7 @@ def _of_kubernetes(view: str) -> Iterator[Span]:
     for match in _DATA.finditer(view):
         if match.start() >= done:
             done = match.end()
-            for span in _entries(view, match.end() + 1, len(match[1])):
+            for span in entry_spans(view, match.end() + 1, len(match[1])):
                 yield span
                 done = span[1]
     for match in _JOINED_DATA.finditer(view):
@@ -131,7 +131,7 @@ def _of_kubernetes(view: str) -> Iterator[Span]:
                 yield entry.span(1)
 
 
-def _entries(view: str, at: int, depth: int) -> Iterator[Span]:
+def entry_spans(view: str, at: int, depth: int) -> Iterator[Span]:
     """The values of the lines that are indented deeper."""
     while at < len(view):
         stop = view.find("\n", at)

@@ -62,7 +62,7 @@ def is_expression(value: str) -> bool:
     if value.startswith(("self.", "this.", "cls.", "self->", "this->")):
         return True
     return not _is_mixed(value) and surprise(value) < (
-        WORDY if _is_of_letters(value) or len(value) < 16 else MIXED_CASE
+        WORDY if _is_of_letters(value) or len(value) < 12 else MIXED_CASE
     )
 
 

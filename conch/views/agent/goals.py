@@ -43,6 +43,11 @@ def _row(active: ActiveGoal) -> GoalRow:
     return GoalRow(**vars(active.goal), best=active.best, tried=active.tried, own=active.own, accepted=active.pays)
 
 
+def goal_check_words(goal: Goal) -> str:
+    """The goal's check as a short text, for people; `hidden: ` before one that the mind is not told."""
+    return f"hidden: {check_words(goal.check)}" if goal.hidden else check_words(goal.check)
+
+
 def check_words(check: Check) -> str:
     """A check as a short text."""
     match check:

@@ -14,7 +14,7 @@ from conch.config import Masker
 from conch.errors import UsageError
 from conch.home import Home
 from conch.requests import active_goals, check_of, decide_goal, goal_of, told_by_person
-from conch.views import goal_check_words, goals_shown
+from conch.views import check_words, goals_shown
 from conch_schemas import Event, GoalDropped, GoalSet
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
 def _cells(active: ActiveGoal) -> tuple[object, ...]:
     goal, best = active.goal, "-" if active.best is None else f"{active.best:.2f}"
     state = "" if not active.own else "accepted" if active.accepted else "proposed"
-    return goal.id, best, f"{goal.priority:.2f}", state, goal.statement, goal_check_words(goal)
+    return goal.id, best, f"{goal.priority:.2f}", state, goal.statement, check_words(goal.check, hidden=goal.hidden)
 
 
 @app.command

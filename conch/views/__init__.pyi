@@ -24,7 +24,6 @@ from .agent.cycles import cycles_shown as cycles_shown
 from .agent.cycles import whole_row as whole_row
 from .agent.goals import Goals as Goals
 from .agent.goals import check_words as check_words
-from .agent.goals import goal_check_words as goal_check_words
 from .agent.goals import goals_shown as goals_shown
 from .agent.memory import Memories as Memories
 from .agent.memory import MemoriesConsolidated as MemoriesConsolidated

@@ -21,7 +21,7 @@ from conch.config import KeyPath, Settings, dotted, leaves, masked, read
 from conch.consumer.plugins import rules_of
 from conch.errors import ConchError
 from conch.run_info import RunInfo
-from conch.views import Config, DoctorFinding, about, all_checks, config_in_force, goal_check_words, python_check
+from conch.views import Config, DoctorFinding, about, all_checks, check_words, config_in_force, python_check
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import page
 from conch_services.dashboard.world import DashboardContext
@@ -47,7 +47,10 @@ async def settings(request: Request) -> Response:
         "settings.html",
         {
             "groups": _groups(found.found) if found.found is not None else (),
-            "goals": [(masked(one.statement), masked(goal_check_words(one)), one) for one in world.settings.goals],
+            "goals": [
+                (masked(one.statement), masked(check_words(one.check, hidden=one.hidden)), one)
+                for one in world.settings.goals
+            ],
             "file": found.found.file if found.found is not None else None,
             "why": found.why,
             "run": run,

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from conch.bus import Bus
-from conch.views import goal_check_words
+from conch.views import check_words
 from conch_schemas import (
     ContractViolationError,
     Drives,
@@ -83,7 +83,7 @@ async def goals(bus: Bus, agent: str) -> dict[str, GoalHistory]:
     async for event in _events(bus, kinds, 0):
         match event:
             case GoalSet(goal=goal, by=by, time=time):
-                told = (goal.statement, goal_check_words(goal), goal.priority, by, time)
+                told = (goal.statement, check_words(goal.check, hidden=goal.hidden), goal.priority, by, time)
                 found[goal.id] = GoalHistory(goal.id, *told, state="proposed" if by == "agent" else "active")
             case GoalAccepted(goal=name) if name in found and found[name].state == "proposed":
                 found[name] = replace(found[name], state="active")

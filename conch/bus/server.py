@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -26,6 +27,7 @@ from conch.bus.mqtt_listener import OWNER, MqttListener, quoted
 from conch.bus.server_end import ServerEnd, cannot_run, server_end
 from conch.errors import BusUnreachableError, HomeError, ServerDiedError
 from conch.log import get_logger
+from conch.tasks import uninterrupted
 
 log = get_logger(__name__)
 
@@ -154,28 +156,24 @@ class EmbeddedServer:
             ) from error
         with complaints:
             try:
-                starting = asyncio.create_task(
-                    asyncio.create_subprocess_exec(
-                        binary,
-                        "-c",
-                        str(self._config_file),
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=complaints,
-                        cwd="/",  # our working directory may be an agent's
-                        start_new_session=True,  # Ctrl-C on the terminal is passed on by us, in order
-                        preexec_fn=lambda: die_with_parent(signal.SIGTERM),
-                    ),
-                    name="conch.bus.server",
-                )
-                try:
-                    self._process = await asyncio.shield(starting)
-                except asyncio.CancelledError:
-                    self._process = await starting  # `stop` ends it: half started, nothing would
-                    raise
+                # Cancelled, it is started to the end: what is half started `stop` does not know.
+                await uninterrupted(self._begin(binary, complaints), name="conch.bus.server")
             except OSError as error:
                 raise BusUnreachableError(cannot_run(binary, error)) from error
         await self._ready()
+
+    async def _begin(self, binary: str, complaints: IO[bytes]) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            binary,
+            "-c",
+            str(self._config_file),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+            cwd="/",  # our working directory may be an agent's
+            start_new_session=True,  # Ctrl-C on the terminal is passed on by us, in order
+            preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+        )
 
     async def wait(self) -> int:
         """Wait until it exits; its exit status."""

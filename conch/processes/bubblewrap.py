@@ -94,7 +94,7 @@ def bubblewrap_programs() -> tuple[str, ...]:
 def try_bubblewraps(command_of: Callable[[str], tuple[Sequence[str], Sequence[int]]]) -> BubblewrapTrial:
     """Run a trial of each program until one works, some milliseconds each: no other check shows whether it can make
     namespaces. `command_of` gives its command line, which ends at once, and the descriptors that it needs."""
-    failures = []
+    failures = list[tuple[str, str]]()
     for program in bubblewrap_programs():
         why = _failure(*command_of(program))
         if why is None:

@@ -38,7 +38,12 @@ def _found() -> tuple[tuple[str, ...] | None, str | None]:
     trial = BubblewrapTrial(None, ())
     for way in _WAYS[os.geteuid() == 0]:
         options = (*_ALONE.split(), *way.split(), "--")
-        trial = try_bubblewraps(lambda program, options=options: ((program, *options, "true"), ()))
+        trial = try_bubblewraps(functools.partial(_trial_command, options))
         if trial.program is not None:
             return (trial.program, *options), None
     return None, trial.why_none
+
+
+def _trial_command(options: tuple[str, ...], program: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The command line of a trial, and the descriptors that it needs."""
+    return (program, *options, "true"), ()

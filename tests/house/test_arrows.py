@@ -31,6 +31,7 @@ FLOORS = [
         "retry",
         "rules",
         "run_info",
+        "secrets",
         "tasks",
         "telemetry",
         "text",

@@ -19,7 +19,7 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
 from conch.experience import packing
 from conch.experience.schema import COPIED_BY, MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION
-from conch.views.witness.sealed import SEALED_KINDS
+from conch.views.witness.streamed import SEALED_KINDS
 from conch.witness import is_event, sealed_events
 from conch_schemas import Event, Mark, MarkWitnessed, decode, wire_form
 from tests.stores import age
@@ -124,6 +124,33 @@ def test_a_changed_byte_of_an_earlier_act_is_found(recorded: str, house: House) 
     assert any(act["actionid"] in problem and "is not what mark" in problem for problem in problems)
     house.run("--cycles", "1", "--seed", "1")
     assert any(act["actionid"] in problem for problem in verify_marks(house))
+
+
+FORGERIES = {
+    "a score": "UPDATE scores SET value = value + 0.1 WHERE act = ? AND component = 'exploration'",
+    "a later version's score": "INSERT INTO scores SELECT act, scorer, '99', component, seq, status, value, low, high, "
+    "explanation FROM scores WHERE act = ? LIMIT 1",
+    "a total": "UPDATE experiences SET total = 0.99 WHERE act = ?",
+    "a later revision": "UPDATE experiences SET total = 0.99, revision = revision + 1 WHERE act = ?",
+    "a change of needs": 'UPDATE needs SET body = replace(body, \'"most_pressing":"\', \'"most_pressing":"x\') '
+    "WHERE act = ?",
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_what_no_early_mark_seals_is_proven_by_the_stream(forgery: str, house: House) -> None:
+    """Marks from before scores and totals were sealed one by one excuse no changed row."""
+    [file] = (file for file in RECORDED if file.name.startswith(UNSIGNED))
+    unpack(file, house)
+    with closing(sqlite3.connect(house.home / "store.db", isolation_level=None)) as db:
+        [(act,)] = db.execute("SELECT act FROM experiences ORDER BY seq LIMIT 1 OFFSET 5")
+        assert db.execute(FORGERIES[forgery], (act,)).rowcount == 1
+        [(action,)] = db.execute("SELECT action_id FROM actions WHERE act = ?", (act,))
+
+    problems = verify_marks(house)
+
+    assert problems
+    assert all(action in problem for problem in problems)
 
 
 async def test_an_event_of_an_earlier_version_is_read_and_written_again_as_it_was_sealed(

@@ -102,7 +102,7 @@ class WorkspaceRoot:
         handle = None
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
-                handle = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                handle = os.open(str(self._place), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield handle
         finally:

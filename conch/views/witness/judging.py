@@ -10,7 +10,7 @@ import msgspec
 from conch.rewards import weights_version
 from conch.views.witness.streamed import StreamComparison
 from conch.views.witness.unsealed import UnsealedAct, UnsealedRows
-from conch.witness import EventRow, MarkProblem, ProblemKind, score_words
+from conch.witness import CORRECTION, EventRow, MarkProblem, ProblemKind, score_words
 from conch_schemas import ContractViolationError, WeightsSet, decode
 
 
@@ -34,12 +34,15 @@ def judge_unsealed(agent: str, unsealed: UnsealedRows, stream: StreamComparison)
     for act in unsealed.acts.values():
         wrong = list(_of_act(act, stream, sealed.get(act.action, set())))
         judgement.problems += [MarkProblem(kind, agent, None, what) for kind, what in wrong]
-        if not wrong and (act.act is not None or act.place > stream.base):
+        if act.is_early and (act.action, "act") not in stream.met:
+            judgement.unproven += len(act.scores) + len(act.needs)
+        if not wrong and (act.act is not None or (act.place > stream.base and not act.is_early)):
             judgement.waiting.add(act.action)
     for what, is_wrong in (
         *_of_contexts(unsealed, stream),
         *_of_events(unsealed, stream, sealed),
         *_of_prompts(unsealed, stream),
+        *_of_older_needs(unsealed, stream),
     ):
         if is_wrong:
             judgement.problems.append(MarkProblem(is_wrong, agent, None, what))
@@ -59,11 +62,24 @@ def _of_act(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Ite
     total_waits = yield from _of_total(act, stream, sealed)
     said = stream.facts.get(act.action, {})
     for name in (*act.scores, *act.needs):
+        if act.is_early:
+            if name in said or (act.action, "act") not in stream.met:
+                continue
+            if (act.action, name) in stream.met:
+                yield "altered", f"{_fact_words(act, name)} in the store is not the one on the stream."
+            else:
+                yield "unwitnessed", f"{_fact_words(act, name)} has no mark, and the stream does not have it."
+            continue
+        if act.is_older and name in act.needs:
+            continue  # as `_of_older_needs` says
         is_open = act.sealed_revision == 0 and (total_waits or not act.revision)
         if not _waits(said.get(name), stream, name in sealed or (is_open and name in said)):
-            words = score_words(name) if name in act.scores else "the change of needs"
-            what = f"{words[0].upper()}{words[1:]} of action {act.action} has no mark"
-            yield "unwitnessed", f"{what}{_lacking(name in said, stream)}."
+            yield "unwitnessed", f"{_fact_words(act, name)} has no mark{_lacking(name in said, stream)}."
+
+
+def _fact_words(act: UnsealedAct, name: str) -> str:
+    words = score_words(name) if name in act.scores else "the change of needs"
+    return f"{words[0].upper()}{words[1:]} of action {act.action}"
 
 
 def _of_total(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Generator[_Wrong, None, bool]:
@@ -77,6 +93,8 @@ def _of_total(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> G
         yield "altered", f"{what} is the total that was sealed as revision {act.sealed_revision}."
     elif not act.follows:
         yield "altered", f"{what} does not follow from its scores by the weight set in force."
+    elif act.is_early:
+        return False  # its marks seal no total
     elif act.place <= stream.base:
         return False  # recorded before the stream was lost: it follows from what is sealed
     else:
@@ -104,9 +122,9 @@ _Row = tuple[str, ProblemKind | None]
 
 
 def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
-    words = {"thought": "thought", "claims": "list of claims", "messages": "prompt", "reflection": "reflection"}
+    words = {"claims": "list of claims", "messages": "prompt", CORRECTION: "corrected answer"}
     for action, kind in unsealed.contexts:
-        what = f"The {words[kind]} of action {action}"
+        what = f"The {words.get(name := kind.partition(':')[0], name)} of action {action}"
         seq = stream.contexts.get((action, kind))
         if (action, kind) in stream.met and seq is None:
             yield f"{what} in the store is not the one on the stream.", "altered"
@@ -116,10 +134,23 @@ def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_
             yield what, None
 
 
+def _of_older_needs(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
+    """Changes of needs without a score, which an earlier version did not seal."""
+    for act in unsealed.acts.values():
+        for name in act.needs if act.is_older and not act.is_early else ():
+            what = f"The change of needs {name} of action {act.action}"
+            if name in stream.facts.get(act.action, {}):
+                continue
+            if (act.action, name) in stream.met:
+                yield f"{what} in the store is not the one on the stream.", "altered"
+            else:
+                yield what, None
+
+
 def _of_events(unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[str, set[str]]) -> Iterator[_Row]:
     for identity, row in unsealed.events.items():
         if identity in stream.events:
-            if row.seq != stream.base + stream.events[identity]:
+            if stream.is_known and row.seq != stream.base + stream.events[identity]:
                 yield f"{row.words} has the place {row.seq}, which is not its place in the stream.", "altered"
         elif identity in stream.met:
             yield f"{row.words} in the store is not the one on the stream.", "altered"
@@ -146,11 +177,13 @@ def _is_version(row: EventRow) -> bool | None:
 
 
 def _of_prompts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
-    for policy in unsealed.prompts:
+    for policy, (_, place) in unsealed.prompts.items():
         what = f"The system prompt of policy {policy}"
         if policy in stream.prompts:
             continue
         if ("prompt", policy) in stream.met:
             yield f"{what} in the store is not the one on the stream.", "altered"
+        elif unsealed.must_be_sealed(place):
+            yield f"{what} has no mark, and the stream does not have it.", "unwitnessed"
         else:
             yield what, None

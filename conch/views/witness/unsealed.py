@@ -10,6 +10,7 @@ from conch.witness import (
     EventRow,
     StoredAct,
     Verification,
+    is_from_before_facts,
     repeats_verdict,
     sealed_facts,
     unsealed_scores,
@@ -25,6 +26,8 @@ class UnsealedAct:
     place: int
     act: bytes | None = None
     """The wire form of the act, where it is the act itself."""
+    is_older: bool = False
+    """Whether a version recorded it that sealed less."""
     scores: dict[str, str] = field(default_factory=dict)
     """Score id -> hash of the row."""
     needs: dict[str, bytes] = field(default_factory=dict)
@@ -39,6 +42,9 @@ class UnsealedAct:
     """Whether the total follows from the stored scores by the stored weight set."""
     waits: bool = False
     """Whether its row says that it waits for scores."""
+    is_early: bool = False
+    """Whether its marks are from before scores and totals were sealed one by one: the sealed events on the stream have
+    its scores, and its total follows from them."""
     is_unpublished: bool = False
     """Whether the stored revision still waits for its publication."""
 
@@ -62,8 +68,8 @@ class UnsealedRows:
     """Actions with a row of `contexts` whose act a version recorded that seals all of them."""
     events: dict[str, EventRow] = field(default_factory=dict)
     """By id: rows that belong to no act, or stand beside it."""
-    prompts: dict[str, str] = field(default_factory=dict)
-    """System prompts by their policy."""
+    prompts: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """System prompts with their places, by their policy."""
     since: float = math.inf
     """Place of the first act of a version that seals such rows; all rows behind it must be sealed."""
     is_older: bool = False
@@ -92,17 +98,21 @@ class UnsealedRows:
         marks = reader.chain.marks_of(agent, action)
         sealed = {mark.event for mark in marks} | {fact.id for mark in marks for fact in sealed_facts(mark)}
         revision = chain.sealed_revision(action)
+        is_early = not revision and is_from_before_facts(marks)
+        names = stored.scores if is_early else unsealed_scores(marks, stored)
         return UnsealedAct(
             action,
             stored.seq,
             act=None if chain.has_act(action) else stored.act,
-            scores={name: values_hash(stored.scores[name]) for name in unsealed_scores(marks, stored)},
+            is_older=not stored.context_digests(),
+            scores={name: values_hash(stored.scores[name]) for name in names},
             needs={name: body for name, (_, body) in stored.needs.items() if name not in sealed},
             sealed_revision=revision,
             revision=stored.revision,
             repeats=stored.revision > revision and repeats_verdict(marks, stored),
             follows=stored.revision <= revision or reader.chain.follows(action),
             waits=stored.waits,
+            is_early=is_early,
         )
 
     @property

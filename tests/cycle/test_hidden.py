@@ -60,7 +60,7 @@ async def test_nothing_that_the_mind_reads_has_the_text_of_the_check(life: Life,
     life.memories = tmp_path / "memory.db"
     life.measures(tmp_path / "known.db")
     life.add(write)
-    life.configured(goals=tuple(hidden(id, check) for id, check in CHECKS.items()))
+    life.configured(goals=tuple(hidden(id, check) for id, check in CHECKS.items()), mind={"prompt_tokens": 8192})
     texts = ('TOOL: write(text="comet")', 'TOOL: shell(command="true")', 'TOOL: write(text="again")')
     life.mind.decides = lambda situation: texts[situation.cycle % 3]
 

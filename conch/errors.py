@@ -14,6 +14,7 @@
     ├── ModelError            exit 3   the mind's endpoint
     │   └── AdapterError      exit 3   the endpoint did not reply under an adapter
     ├── ServingError          exit 3   an engine does not serve an adapter
+    ├── ClientEnvironmentError exit 3  a variable of the environment, such as ALL_PROXY, keeps a client from being made
     ├── JudgeError            exit 1   a judge gave no score
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
@@ -133,6 +134,13 @@ class ServingError(ConchError):
         super().__init__(message)
         self.passing = passing
         self.status = status
+
+
+class ClientEnvironmentError(ConchError):
+    """A variable of the environment, such as ALL_PROXY or SSL_CERT_FILE, names what a client cannot use. A retry cannot
+    help: the run ends."""
+
+    exit_code = 3
 
 
 class JudgeError(ConchError):

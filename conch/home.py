@@ -138,7 +138,7 @@ class Home:
     def refuse_newer(self) -> None:
         """Raises HomeError when the home was made by a newer version, or its format version cannot be read."""
         try:
-            found = (self.path / "format").read_text(errors="replace").strip()
+            found = (self.path / "format").read_text(encoding="utf-8", errors="replace").strip()
         except OSError as error:
             raise HomeError(_sentence(self.path, error)) from error
         if not found:
@@ -237,7 +237,7 @@ class Home:
         found: dict[str, str] = {}
         for file in sorted((self.path / "agents").glob("*/agentuid")):
             with contextlib.suppress(OSError, ValueError):
-                found[file.parent.name] = str(uuid.UUID(file.read_text().strip()))
+                found[file.parent.name] = str(uuid.UUID(file.read_text(encoding="utf-8").strip()))
         return found
 
     def agentuid(self, agent: str) -> str:
@@ -247,7 +247,7 @@ class Home:
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_whole(file, f"{uuid.uuid4()}\n")
-            return str(uuid.UUID(file.read_text().strip()))
+            return str(uuid.UUID(file.read_text(encoding="utf-8").strip()))
         except OSError as error:
             raise HomeError(_sentence(file, error)) from error
         except ValueError:

@@ -1,6 +1,10 @@
 # Sourced by ops/run and ops/test: makes .venv in the project's root and installs Conch into it. `extras` names the extras; it may be empty.
 # Needs only python3 >= 3.11. Done again only when pyproject.toml or the lock changed.
 
+# Python's programs replace what an encoding of the terminal lacks, as conch does by itself.
+export PYTHONIOENCODING="${PYTHONIOENCODING:-}"
+PYTHONIOENCODING=${PYTHONIOENCODING%%:*}:replace
+
 python=
 for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then

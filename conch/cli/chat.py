@@ -208,7 +208,7 @@ class _InputLines:
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return line.decode(errors="replace")
+        return line.decode(sys.stdin.encoding, errors="replace")
 
 
 async def _readable(number: int) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from conch.cli.streams import takes_unicode
 from conch.config import Settings
 from conch.errors import HomeBusyError, HomeError, NoStoreError, UsageError
 from conch.home import Home
@@ -43,7 +44,7 @@ STREAM_HEADROOM = 4
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CommonOptions:
-    """The options that every command has."""
+    """The options of every command on a home."""
 
     home: Annotated[Path | None, Parameter(help="Home directory (CONCH_HOME; default ~/.local/share/conch).")] = None
     config: Annotated[Path | None, Parameter(help="Configuration file; default conch.yaml in the home.")] = None
@@ -206,8 +207,9 @@ def emit(view: View) -> None:
 
 
 def write_json(document: Any) -> None:
-    """Plain JSON values on stdout, in one line: for what is described elsewhere, such as a JSON Schema."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
+    """Plain JSON values on stdout, in one line: for what is described elsewhere, such as a JSON Schema. Where stdout's
+    encoding does not have every character, those beyond ASCII are escaped."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=not takes_unicode(), default=str) + "\n")
     sys.stdout.flush()
 
 

@@ -8,7 +8,6 @@ from .constraint.trial import valid_share as valid_share
 from .endpoint import ChatEndpoint as ChatEndpoint
 from .endpoint import ConnectionPool as ConnectionPool
 from .endpoint import TransientError as TransientError
-from .endpoint import client_of as client_of
 from .factory import MindFactory as MindFactory
 from .frozen.choices import ChoiceLog as ChoiceLog
 from .frozen.choices import DrawnChoice as DrawnChoice

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ipaddress
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.cookiejar import DefaultCookiePolicy
 
 import httpx2
 from pydantic import SecretStr
 
+from conch.clients import http_client
 from conch.errors import ConfigError, ModelError
 from conch.minds.dialect import RequestForm
 from conch.minds.replies.documents import ReplyDocument, ReplyDocuments
@@ -111,7 +109,7 @@ class ConnectionPool:
         self._client: httpx2.AsyncClient | None = None
 
     def client(self, url: httpx2.URL, key: str) -> httpx2.AsyncClient:
-        """The shared client, made with the first mind's address and key."""
+        """The shared client, made with the first mind's address and key. Raises ClientEnvironmentError."""
         if self._client is None:
             headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
             if key:
@@ -119,7 +117,7 @@ class ConnectionPool:
             # No read timeout: a model may think for long before its first word. The deadline covers it.
             timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
             limits = httpx2.Limits(max_connections=CALLS, max_keepalive_connections=CALLS)
-            self._client = client_of(url, headers, timeout, limits)
+            self._client = http_client(url, headers, timeout, limits)
         return self._client
 
     async def close(self) -> None:
@@ -134,7 +132,7 @@ class ChatEndpoint:
 
     def __init__(self, base_url: str, key: SecretStr | None, line: ConnectionPool, *, section: str) -> None:
         """`section`: the section of these settings (`mind`), for error messages. Raises ConfigError for an address or a
-        key that cannot be used."""
+        key that cannot be used, ClientEnvironmentError for a proxy or certificates of the environment."""
         self._line, self._section = line, section
         self._key = key.get_secret_value() if key else ""
         if not (self._key.isascii() and (self._key.isprintable() or not self._key)):
@@ -142,6 +140,7 @@ class ChatEndpoint:
         self._url = _address(base_url, section)
         self.where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
         """The address, without secrets."""
+        self._line.client(self._url, self._key)  # what keeps it from being made is known before the first request
 
     async def once(self, body: bytes, heard: Callable[[StreamedReply], None] = lambda _: None) -> StreamedReply:
         """The complete reply to one request. `heard` is called with the reply so far, at every part of it.
@@ -256,29 +255,6 @@ def _address(base_url: str, section: str) -> httpx2.URL:
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigError(f"{section}.base_url must start with http:// or https://, got {base_url!r}")
     return url
-
-
-def client_of(
-    url: httpx2.URL,
-    headers: dict[str, str],
-    timeout: httpx2.Timeout | float,
-    limits: httpx2.Limits = httpx2.Limits(),  # noqa: B008 - not changed
-) -> httpx2.AsyncClient:
-    """A client for an endpoint of a model: it keeps no cookies, and asks no proxy for an address of this machine."""
-    client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, mounts=_direct(url))
-    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
-    return client
-
-
-def _direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
-    """The `mounts` of a client of httpx2 that reach addresses of this machine without a proxy: a proxy would get data
-    that is not to leave the machine. For other machines the proxies of the environment apply."""
-    host = url.host
-    pattern = f"all://{f'[{host}]' if ':' in host else host}"
-    with contextlib.suppress(ValueError):
-        address = ipaddress.ip_address(host)
-        return {pattern: None} if address.is_loopback or address.is_unspecified else {}
-    return {pattern: None} if host == "localhost" or host.endswith(".localhost") else {}
 
 
 class _BoundedText:

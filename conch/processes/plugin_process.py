@@ -80,7 +80,8 @@ class PluginProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             # numpy reserves memory for a thread per processor: on a large machine more than a rule's limit.
-            env={**environment(), **ONE_THREAD, **variables, _MARK: mark},
+            # What is printed is read as UTF-8 here, whatever the encoding of the run's own streams is.
+            env={**environment(), **ONE_THREAD, "PYTHONIOENCODING": "utf-8:replace", **variables, _MARK: mark},
             cwd=DIRECTORY,
             start_new_session=True,
             limit=line_limit,

@@ -9,8 +9,9 @@ from typing import Final
 import httpx2
 from pydantic import JsonValue, SecretStr
 
+from conch.clients import http_client
 from conch.errors import ConfigError, ServingError
-from conch.minds import StreamedReply, client_of, words_in
+from conch.minds import StreamedReply, words_in
 from conch.text import decoded, safe_text
 
 LIST_SECONDS: Final = 10.0
@@ -55,7 +56,8 @@ class EngineApi:
     """
 
     def __init__(self, base_url: str, key: SecretStr | None, section: str = "mind") -> None:
-        """`base_url`: up to and with /v1; `section`: of the settings, for error messages. Raises ConfigError."""
+        """`base_url`: up to and with /v1; `section`: of the settings, for error messages. Raises ConfigError and
+        ClientEnvironmentError."""
         whole = base_url.rstrip("/")
         root = whole.removesuffix("/v1")
         try:
@@ -69,7 +71,7 @@ class EngineApi:
         self.section, self._prefix = section, whole.removeprefix(root)
         self._key = key.get_secret_value() if key is not None else ""
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = client_of(self._root, headers, httpx2.Timeout(None, connect=LIST_SECONDS), _ONE_EACH)
+        self._client = http_client(self._root, headers, httpx2.Timeout(None, connect=LIST_SECONDS), _ONE_EACH)
 
     async def post(self, path: str, body: dict[str, JsonValue]) -> EngineAnswer:
         """The answer to a POST of `body`. Raises ServingError where there is none."""

@@ -193,7 +193,7 @@ def signing_key(file: Path) -> SigningKey:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "w") as stream:
+        with open(handle, "w", encoding="utf-8") as stream:
             stream.write(f"{SECRET} {base64.b64encode(bytes(made)).decode()}\n")
             stream.flush()
             os.fsync(handle)

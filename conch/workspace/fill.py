@@ -28,7 +28,7 @@ def fill(directory: Path, sample: WorkspaceSample = TIDEPOOL) -> None:
     if any(directory.iterdir()):
         return
     shutil.copytree(sample.files, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    (directory / ".gitignore").write_text("__pycache__/\n")
+    (directory / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
     try:
         _commit_all(directory, sample)
     except (OSError, subprocess.SubprocessError):

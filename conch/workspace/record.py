@@ -40,7 +40,8 @@ def record_filled(home: Path, directory: Path, workspace: Path, sample: Workspac
     named = place.relative_to(home.resolve()) if inside else place
     directory.mkdir(parents=True, exist_ok=True)
     beside = directory / f".{RECORD}"
-    beside.write_text(FilledWorkspace(workspace=str(named), script=sample.script).model_dump_json() + "\n")
+    written = FilledWorkspace(workspace=str(named), script=sample.script).model_dump_json()
+    beside.write_text(f"{written}\n", encoding="utf-8")
     beside.replace(directory / RECORD)
 
 
@@ -52,7 +53,7 @@ def script_of(home: Path, directory: Path, workspace: Path) -> MaterialScript | 
     """
     file = directory / RECORD
     try:
-        found = FilledWorkspace.model_validate(json.loads(file.read_text()))
+        found = FilledWorkspace.model_validate(json.loads(file.read_text(encoding="utf-8")))
         module, _, name = found.script.partition(":")
         script: MaterialScript = getattr(importlib.import_module(module), name)()
     except FileNotFoundError:

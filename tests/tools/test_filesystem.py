@@ -234,6 +234,24 @@ async def test_grep_finds_lines(act: Act, workspace: Path) -> None:
     assert (await act(call("grep", ".", pattern="nowhere"))).output.text == "no line matches"
 
 
+async def test_grep_works_where_no_program_can_be_confined(
+    act: Act, context: ToolContext, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens no file of its own; the shell is refused there."""
+    (workspace / "b.txt").write_text("two\n")
+    detect = Sandbox.detect
+    monkeypatch.setattr(
+        Sandbox, "detect", lambda self: detect(self) if self.settings.sandbox == "off" else "no bwrap works here"
+    )
+    given = replace(context, sandbox=Sandbox(context.settings.model_copy(update={"sandbox": "bwrap"})))
+
+    found = await act(call("grep", ".", pattern="two"), given)
+    refused = await act('TOOL: shell(command="cat b.txt")', given)
+
+    assert (found.status, found.output.text) == ("success", "b.txt:1:two")
+    assert refused.status == "blocked"
+
+
 async def test_grep_searches_odd_files(act: Act, workspace: Path) -> None:
     """Files without a last line's end, with that of Windows, with bytes that are no text, and names with a colon."""
     (workspace / "a:1").write_bytes(b"\xffone\r\ntwo")

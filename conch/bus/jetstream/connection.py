@@ -27,6 +27,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from conch.bus.access import Access
+from conch.bus.admit import HEADER_BYTES, MAX_PAYLOAD
 from conch.bus.jetstream.refusal import UnfitServerError, refusal, unfit
 from conch.bus.jetstream.wire import Take, WireParser, frame, read_headers
 from conch.errors import BusError, BusUnreachableError, ConchError
@@ -316,8 +317,11 @@ class Connection:
 
     def admit(self, subject: str, size: int) -> None:
         """Raises BusError for a message for which this server would close the connection."""
-        if size > self.client.max_payload - 1024:  # headers count
-            raise BusError(f"{subject} has {size} bytes, the server takes {self.client.max_payload}")
+        most = self.client.max_payload - HEADER_BYTES
+        if size > most:
+            raise BusError(
+                f"{subject} has {size} bytes, this server takes {most}: its max_payload has to be {MAX_PAYLOAD} or more"
+            )
 
     async def send(self, subject: str, data: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         """Send a message once there is a connection. Raises LostReplyError when it breaks in that moment."""

@@ -75,7 +75,7 @@ def _minds(settings: Settings, agent: str) -> str:
 def explain(
     run_output: RunOutput, home: Home, agents: Sequence[str], workspaces: Sequence[Path], goals: Sequence[str]
 ) -> None:
-    """Tell a person at a terminal what the agents work on: their workspaces, and the open goals of the first.
+    """Tell a person what the agents work on: their workspaces, and the open goals of the first.
 
     `workspaces`: one of each agent. Of several agents, one that is not there or empty is filled with a sample before
     its agent's first cycle.
@@ -100,7 +100,7 @@ def explain(
 
 
 def summarize(run_output: RunOutput, home: Home, goals: int, *, has_page: bool) -> None:
-    """Tell a person at a terminal what the run came to, and where to look.
+    """Tell a person what the run came to, and where to look.
 
     `goals`: how many were open at its start; those that were set since count too.
     """

@@ -13,7 +13,7 @@ from mcp import ClientSession, MCPError
 from pydantic import JsonValue, ValidationError
 
 from conch.config import Masker, McpServerSettings, McpToolSettings
-from conch.errors import UsageError
+from conch.errors import ClientEnvironmentError, UsageError
 from conch.log import get_logger
 from conch.processes import PluginProcess
 from conch.retry import MCP_SERVER
@@ -95,7 +95,7 @@ class McpServer:
 
     async def _keep(self, first: asyncio.Future[None]) -> None:
         """Keep the server up; never returns unless its first start fails, which `first` is told."""
-        failures = 0
+        failures, environment = 0, None
         while True:
             try:
                 async with self._connected() as session:
@@ -108,11 +108,12 @@ class McpServer:
                     await self._serve(session)
                 why = self._why
             except Exception as error:
+                environment = error if isinstance(error, ClientEnvironmentError) else None
                 why = self._why = self._why if self._ended.is_set() else _reason(error)
             finally:
                 self._session = None
             if not first.done():
-                first.set_exception(self._unusable(why))
+                first.set_exception(environment or self._unusable(why))
                 return
             failures += 1
             wait = MCP_SERVER.after(failures)

@@ -6,6 +6,7 @@ is one of `conch.processes`: it ends with this one, and all that it started with
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -21,6 +22,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from pydantic import JsonValue, RootModel
 
+from conch.clients import http_tls
 from conch.processes import PluginProcess, WorkerGoneError
 from conch_schemas import JsonObject
 
@@ -115,13 +117,15 @@ async def process_streams(process: PluginProcess, ended: Callable[[str], None]) 
 
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str], seconds: float, most: int) -> AsyncIterator[Streams]:
-    """The messages of a server at an address; a reply may have `most` bytes. No proxy of the environment is used."""
+    """The messages of a server at an address; a reply may have `most` bytes. No proxy of the environment is used.
+
+    Raises ClientEnvironmentError."""
     async with (
         httpx2.AsyncClient(
             headers=dict(headers),
             timeout=httpx2.Timeout(seconds, read=None),
             trust_env=False,
-            transport=_BoundedTransport(most),
+            transport=_BoundedTransport(most, http_tls(url)),
         ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=most) as streams,
     ):
@@ -131,8 +135,8 @@ async def http_streams(url: str, headers: Mapping[str, str], seconds: float, mos
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
     """Ends a JSON reply that is longer than `most` bytes; streams of events are bounded by their reader."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(trust_env=False)
+    def __init__(self, most: int, tls: ssl.SSLContext) -> None:
+        super().__init__(verify=tls, trust_env=False)
         self._most = most
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

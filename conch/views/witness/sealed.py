@@ -109,7 +109,7 @@ class SealedFacts:
 
     def _remember(self, mark: Mark, act: StoredAct | None) -> None:
         """Keep what the rows beside acts, and the stream, are compared with."""
-        places = {} if act is None else act.places | {mark.event: _place_of(mark, act)}
+        places: dict[str, int | None] = {} if act is None else {**act.places, mark.event: _place_of(mark, act)}
         if self.with_stream:
             self._events |= {
                 identity: SealedEvent(content, mark.sequence, places.get(identity))

@@ -24,7 +24,7 @@ _PARAMETERS: Final = 400
 _PARAMETER: Final = re.compile(
     r"(?:response|signature|oauth_signature|oauth_token|credential|cnonce|mac)=\"?([^\s\",]{8,2000})", re.IGNORECASE
 )
-_PAIR: Final = re.compile(r"([\w.$-]{1,80})=([^\s;,\"'`]{1,4096})")
+_COOKIE: Final = re.compile(r"[ \t\0]{0,8}([\w.$-]{1,80})(?:=([^\s;,\"'`\0]{0,4096}))?[ \t\0]{0,8}(;?)")
 _BEARER: Final = re.compile(r"bearer[ \t]{1,8}", re.IGNORECASE)
 _LEAST: Final = 12
 """Characters of a bearer token where no header is named."""
@@ -62,10 +62,16 @@ def bearer_span(view: str, at: int) -> Span | None:
     return match.start(), match.start() + len(value)
 
 
-def cookie_spans(view: str, at: int, stop: int) -> Iterator[Span]:
-    """The values of cookies that are secrets."""
-    for match in _PAIR.finditer(view, at, stop):
-        grade = grade_of(match[1])
-        is_looked_at = grade is not Grade.NONE or len(match[2]) >= _LONG
-        if is_looked_at and is_secret(match[2], max(grade, Grade.STRONG), is_literal=True):
-            yield match.span(2)
+def cookie_spans(view: str, at: int) -> tuple[list[Span], int]:
+    """(The values of cookies that are secrets, the end of the last cookie of a header that begins at a place)."""
+    spans, quote = list[Span](), _QUOTE.match(view, at)
+    end = quote.end() if quote else at
+    while match := _COOKIE.match(view, end):
+        name, value, end = match[1], match[2] or "", match.end()
+        grade = grade_of(name)
+        is_looked_at = grade is not Grade.NONE or len(value) >= _LONG
+        if is_looked_at and is_secret(value, max(grade, Grade.STRONG), is_literal=True):
+            spans.append(match.span(2))
+        if not match[3]:
+            break
+    return spans, end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -111,10 +112,12 @@ class NameSearch:
 
     def spans(self) -> Iterator[Span]:
         """The values of all names. A name within a secret is none."""
+        found: list[Span] = []
         for start, name, grade in self._searched.names():
-            if start >= self._done:
+            place = bisect_left(found, (start + 1, 0)) - 1
+            if start >= self._done and (place < 0 or found[place][1] <= start):
                 for span in self._values(start, start + len(name), name, grade):
-                    self._done = max(self._done, span[1])
+                    insort(found, span)
                     yield span
         if not self._view.isascii():
             yield from self._foreign()

@@ -74,12 +74,18 @@ def is_secret_of(name: str, value: object) -> bool:
 
 
 def _trimmed(searched: SearchedText, span: Span) -> Span:
+    """A span without blanks at its ends, and without a mask that it begins or ends in."""
     start, end = span
     while start < end and searched.view[start] in "\0 \t\n":
         start += 1
     while end > start and searched.view[end - 1] in "\0 \t\n":
         end -= 1
-    value = searched.text[start:end]
+    text, size = searched.text, len(HIDDEN)
+    if (mask := text.find(HIDDEN, max(0, start - size + 1), start + size)) >= 0 and mask <= start:
+        start = min(end, mask + size)
+    if (mask := text.find(HIDDEN, max(0, end - size + 1), end + size)) >= 0 and mask < end:
+        end = max(start, mask)
+    value = text[start:end]
     return (start, start) if HIDDEN in value and len(value.replace(HIDDEN, "")) < _LEAST else (start, end)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from conch.secrets.forms import Span
-from conch.secrets.names import Grade, grade_of
+from conch.secrets.names import Grade, grade_of, words_of
 from conch.secrets.values import is_placeholder, is_secret
 from conch.secrets.wrapped import with_wrapped_lines
 
@@ -19,12 +19,10 @@ SCHEME: Final = re.compile(
 )
 """The name of a scheme before credentials."""
 _CREDENTIAL: Final = re.compile(r"[^\s\"'`<>\0,;\\]{4,2000}")
-_PARAMETERS: Final = 400
-"""Characters of a header of credentials in which its parameters are searched."""
-_PARAMETER: Final = re.compile(
-    r"(?:response|signature|oauth_signature|oauth_token|credential|cnonce|mac)=\"?([^\s\",]{8,2000})", re.IGNORECASE
-)
-_PAIR: Final = re.compile(r"([\w.$-]{1,80})=([^\s;,\"'`]{1,4096})")
+_NAMED_SCHEME: Final = re.compile(r"\0{0,8}[\"'`]?[A-Za-z][\w-]{2,40}[ ]{1,4}(?=\w{1,40}=)")
+_PARAMETER: Final = re.compile(r"[ \t\0]{0,8},?[ \t\0]{0,8}(\w{1,40})=\0{0,8}\"?([^\s\",\0]{0,2000})\0{0,8}\"?")
+_SECRET_PARAMETERS: Final = words_of("response signature oauth_signature oauth_token credential cnonce mac")
+_COOKIE: Final = re.compile(r"[ \t\0]{0,8}([\w.$-]{1,80})(?:=([^\s;,\"'`\0]{0,4096}))?[ \t\0]{0,8}(;?)")
 _BEARER: Final = re.compile(r"bearer[ \t]{1,8}", re.IGNORECASE)
 _LEAST: Final = 12
 """Characters of a bearer token where no header is named."""
@@ -33,10 +31,14 @@ _LONG: Final = 16
 
 
 def parameter_spans(view: str, at: int) -> tuple[list[Span], int]:
-    """(The secrets among the parameters of credentials that begin at a place, where they end)."""
-    line = view.find("\n", at, at + _PARAMETERS)
-    stop = line if line >= 0 else min(len(view), at + _PARAMETERS)
-    return [match.span(1) for match in _PARAMETER.finditer(view, at, stop)], stop
+    """(The secrets among the parameters of credentials that begin at a place, where the last parameter ends)."""
+    spans, begin = list[Span](), _NAMED_SCHEME.match(view, at)
+    end = begin.end() if begin else at
+    while match := _PARAMETER.match(view, end):
+        end = match.end()
+        if match[1].lower() in _SECRET_PARAMETERS and is_secret(match[2], Grade.STRONG, is_literal=True):
+            spans.append(match.span(2))
+    return spans, end
 
 
 def credential_spans(view: str, at: int) -> Iterator[Span]:
@@ -62,10 +64,18 @@ def bearer_span(view: str, at: int) -> Span | None:
     return match.start(), match.start() + len(value)
 
 
-def cookie_spans(view: str, at: int, stop: int) -> Iterator[Span]:
-    """The values of cookies that are secrets."""
-    for match in _PAIR.finditer(view, at, stop):
-        grade = grade_of(match[1])
-        is_looked_at = grade is not Grade.NONE or len(match[2]) >= _LONG
-        if is_looked_at and is_secret(match[2], max(grade, Grade.STRONG), is_literal=True):
-            yield match.span(2)
+def cookie_spans(view: str, at: int) -> tuple[list[Span], int]:
+    """(The values of cookies that are secrets, the end of the last cookie of a header that begins at a place)."""
+    spans, quote = list[Span](), _QUOTE.match(view, at)
+    end = quote.end() if quote else at
+    while match := _COOKIE.match(view, end):
+        if match[2] is None and not match[3]:  # no cookie and no attribute, but what stands behind the header
+            break
+        name, value, end = match[1], match[2] or "", match.end()
+        grade = grade_of(name)
+        is_looked_at = grade is not Grade.NONE or len(value) >= _LONG
+        if is_looked_at and is_secret(value, max(grade, Grade.STRONG), is_literal=True):
+            spans.append(match.span(2))
+        if not match[3]:
+            break
+    return spans, end

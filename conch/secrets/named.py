@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -58,10 +59,10 @@ _CALLED: Final = re.compile(r"[A-Za-z_][\w.]*[(\[{]")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z_.]*;?")
 _BARE: Final = re.compile(
     r"(?:[^\s\"'`<>\0&;,|\\]|\\(?![nrt\"'])|&(?!\w{1,40}=|amp;|\s|&)"
-    r"|[;,](?![\s\"'\])}]|\s{0,8}[\w. -]{1,40}[=:]|\Z)){1,512}"
+    r"|[;,](?![\s\"'\])}]|\s{0,8}[\w. -]{1,40}[=:]|\Z)){1,256}"
 )
 """An unquoted value, up to a blank, a quote, or a sign behind which another name stands."""
-_LONGEST: Final = 512
+_LONGEST: Final = 256
 """Most characters of an unquoted value that are looked at; a longer one is followed to its end."""
 _MORE: Final = re.compile(r"[^\s\"'`<>\0]*")
 _VALUE: Final = 4096
@@ -70,6 +71,9 @@ _TAIL: Final = re.compile(r"[A-Za-z0-9+/=_-]*")
 _QUOTES: Final = 200
 """Most quotes within a quoted value."""
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
+_BOTH_CASES: Final = re.compile(r"[a-z][A-Z]")
+_LONG: Final = 16
+"""Characters of a value without a digit that is looked at."""
 _LEAST_LOOSE: Final = {Grade.PASSWORD: 8, Grade.STRONG: 12, Grade.WEAK: 16}
 """Characters of a value that no sign joins to its name."""
 
@@ -105,15 +109,15 @@ class NameSearch:
         self._searched, self._text, self._view = searched, searched.text, searched.view
         self._done = 0
         """What stands before this place was looked at whole: a name in it is none."""
-        self._cookies_done = 0
-        """The end of the last line in which cookies were searched."""
 
     def spans(self) -> Iterator[Span]:
         """The values of all names. A name within a secret is none."""
+        found: list[Span] = []
         for start, name, grade in self._searched.names():
-            if start >= self._done:
+            place = bisect_left(found, (start + 1, 0)) - 1
+            if start >= self._done and (place < 0 or found[place][1] <= start):
                 for span in self._values(start, start + len(name), name, grade):
-                    self._done = max(self._done, span[1])
+                    insort(found, span)
                     yield span
         if not self._view.isascii():
             yield from self._foreign()
@@ -164,11 +168,11 @@ class NameSearch:
     def _header(self, at: int, name: str) -> list[Span] | None:
         """The secrets of a header of HTTP whose value begins at a place; None where it is none, or has none."""
         last = name.lower().rsplit(".", 1)[-1]
-        if last.endswith(("cookie", "cookies")) and at >= self._cookies_done:
-            rest = _REST.match(self._view, at)
-            self._cookies_done = rest.end() if rest else at
-            spans = list(cookie_spans(self._view, at, self._cookies_done))
-            return spans if spans or "=" in self._view[at : self._cookies_done] else None
+        if last.endswith(("cookie", "cookies")):
+            spans, stop = cookie_spans(self._view, at)
+            if "=" in self._view[at:stop]:
+                self._done = max(self._done, stop)
+                return spans
         if last.endswith("authorization") or last in {"auth", "_auth"}:
             spans, stop = parameter_spans(self._view, at)
             if spans:
@@ -235,9 +239,7 @@ class NameSearch:
         if bare is None or is_expression(bare[0]):
             return None
         value = bare[0].rstrip(")]}>,;:.\\")
-        if place.is_loose and (
-            len(value) < _LEAST_LOOSE[place.grade] or not _DIGIT.search(value) or not _LETTER.search(value)
-        ):
+        if place.is_loose and not _stands_apart(value, _LEAST_LOOSE[place.grade]):
             return None
         if not is_secret(value, place.grade, is_literal=False):
             return None
@@ -305,6 +307,13 @@ class NameSearch:
             if match[2] is None:
                 return
             at = match.end()
+
+
+def _stands_apart(value: str, least: int) -> bool:
+    """Whether a value is no word of a sentence: it has letters and digits, or is long and of both cases."""
+    if _LETTER.search(value) is None or len(value) < least:
+        return False
+    return _DIGIT.search(value) is not None or (len(value) >= _LONG and _BOTH_CASES.search(value) is not None)
 
 
 def _depth(line: str, marks: str) -> int:

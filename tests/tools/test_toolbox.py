@@ -12,8 +12,8 @@ from typing import Literal
 import pytest
 
 from conch.actions import Argument, parse
-from conch.config import HIDDEN
 from conch.errors import ContractError, ToolError
+from conch.secrets import HIDDEN
 from conch.tools import BUILTIN_TOOLS, Sandbox, Tool, Toolbox, ToolContext, tool
 from conch.tools.toolbox import MASKED
 from conch_schemas import Action, Outcome

@@ -117,7 +117,7 @@ def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Ran
     """Draw the slots' values, each possibility with equal probability. `vocabulary` must hold a word."""
     file = draw.choice(situation.files) if situation.files else "README.md"
     word = draw.choice(vocabulary)
-    wanted = [(goal, goal.check.path) for goal in situation.goals if isinstance(goal.told_check, FileCheck)]
+    wanted = [(goal, check.path) for goal in situation.goals if isinstance(check := goal.told_check, FileCheck)]
     goal, target = draw.choice(wanted) if wanted else (None, JOURNAL)
     statement = goal.statement if goal is not None else situation.need
     return TemplateSlots(

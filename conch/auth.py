@@ -154,7 +154,7 @@ class LoginTokens:
                 beside = file.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
                 handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 try:
-                    with os.fdopen(handle, "w") as stream:
+                    with os.fdopen(handle, "w", encoding="utf-8") as stream:
                         stream.write(f"{drawn}\n")
                         stream.flush()
                         os.fsync(stream.fileno())

@@ -8,11 +8,13 @@
     ├── BusError              exit 3   the bus
     │   ├── BusUnreachableError        no server, or it refused us
     │   │   └── ServerDiedError        our own server died as it started: another start may succeed
+    │   ├── NoResponderError           nobody answers on the subject of a request
     │   ├── FencedError       exit 1   another copy of this consumer has written since
     │   └── AgentsBusyError   exit 1   another run has an agent of this one
     ├── ModelError            exit 3   the mind's endpoint
     │   └── AdapterError      exit 3   the endpoint did not reply under an adapter
     ├── ServingError          exit 3   an engine does not serve an adapter
+    ├── ClientEnvironmentError exit 3  a variable of the environment, such as ALL_PROXY, keeps a client from being made
     ├── JudgeError            exit 1   a judge gave no score
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
@@ -68,6 +70,10 @@ class ServerDiedError(BusUnreachableError):
     """The embedded nats-server died during its start without a reason: another start may succeed."""
 
 
+class NoResponderError(BusError):
+    """Nobody answers on the subject of a request: it has reached nobody, and may be sent again."""
+
+
 class FencedError(BusError):
     """Another copy of this consumer has written its position since."""
 
@@ -85,6 +91,8 @@ class ModelError(ConchError):
 
     `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help. `unreachable`: there was no
     connection. `status`: HTTP status of its answer, or None. `detail`: the endpoint's own words of it, whole.
+    `unread`: it answered, and the answer could not be read as a reply, or was none, for a reason of the transport
+    (status, framing, JSON type).
     """
 
     exit_code = 3
@@ -98,9 +106,11 @@ class ModelError(ConchError):
         unreachable: bool = False,
         status: int | None = None,
         detail: str = "",
+        unread: bool = False,
     ) -> None:
         super().__init__(message)
         self.detail = detail
+        self.unread = unread
         self.retry_after = retry_after
         self.fatal = fatal
         self.unreachable = unreachable
@@ -124,6 +134,13 @@ class ServingError(ConchError):
         super().__init__(message)
         self.passing = passing
         self.status = status
+
+
+class ClientEnvironmentError(ConchError):
+    """A variable of the environment, such as ALL_PROXY or SSL_CERT_FILE, names what a client cannot use. A retry cannot
+    help: the run ends."""
+
+    exit_code = 3
 
 
 class JudgeError(ConchError):

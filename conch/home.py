@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Self
 
 from conch.errors import HomeBusyError, HomeError
+from conch.files import read_plain
 from conch.run_info import RunInfo
+from conch.version import describe_writer, own_version, read_version
 
 DEFAULT_HOME = "~/.local/share/conch"
 FORMAT = 1
 """Version of the home's layout. A newer home is refused."""
+_LONGEST_VERSION = 1024
+"""Bytes of the file with the version that are read: a longer one is damaged."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,11 @@ class Home:
     def at(cls, path: Path | str | None) -> Self:
         """The home at `path`, with `~` expanded; None: the one that CONCH_HOME names, else DEFAULT_HOME."""
         return cls(Path(path or os.environ.get("CONCH_HOME") or DEFAULT_HOME).expanduser().absolute())
+
+    @property
+    def version_file(self) -> Path:
+        """The version of Conch that last ran in the home; not there in a home of before 0.2.0."""
+        return self.path / "version"
 
     @property
     def config_file(self) -> Path:
@@ -109,6 +118,7 @@ class Home:
             mark = self.path / "format"
             if not mark.exists():
                 write_whole(mark, f"{FORMAT}\n")
+                self.name_version()
         except OSError as error:
             raise HomeError(_sentence(self.path, error)) from error
         self.refuse_newer()
@@ -128,16 +138,33 @@ class Home:
     def refuse_newer(self) -> None:
         """Raises HomeError when the home was made by a newer version, or its format version cannot be read."""
         try:
-            found = (self.path / "format").read_text(errors="replace").strip()
+            found = (self.path / "format").read_text(encoding="utf-8", errors="replace").strip()
         except OSError as error:
             raise HomeError(_sentence(self.path, error)) from error
         if not found:
             raise HomeError(f"{self.path / 'format'} is empty: it was damaged; write {FORMAT} into it")
-        if not found.isdigit() or int(found) > FORMAT:
-            raise HomeError(
-                f"{self.path} was made by a newer version (format {found[:20]!r}, this one knows {FORMAT}): "
-                "upgrade conch-agent, or choose another --home"
-            )
+        if found.isdigit() and int(found) <= FORMAT:
+            return
+        writer, advice = describe_writer(self.read_writer(), "a newer version")
+        raise HomeError(
+            f"{self.path} was written by {writer} (format {found[:20]!r}, this one knows {FORMAT}): {advice}, or "
+            "choose another --home"
+        )
+
+    def name_version(self) -> None:
+        """Write down that this version of Conch runs in the home. On a full disk, the file stays as it is."""
+        own = own_version()
+        if own and self.read_writer() != own:
+            with contextlib.suppress(OSError):
+                write_whole(self.version_file, f"{own}\n")
+
+    def read_writer(self) -> str:
+        """The version of Conch that last ran in the home; empty where it is not known: in a home of before 0.2.0, or
+        where the file is damaged."""
+        try:
+            return read_version(read_plain(self.version_file, _LONGEST_VERSION).decode(errors="replace"))
+        except OSError:
+            return ""
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
@@ -210,7 +237,7 @@ class Home:
         found: dict[str, str] = {}
         for file in sorted((self.path / "agents").glob("*/agentuid")):
             with contextlib.suppress(OSError, ValueError):
-                found[file.parent.name] = str(uuid.UUID(file.read_text().strip()))
+                found[file.parent.name] = str(uuid.UUID(file.read_text(encoding="utf-8").strip()))
         return found
 
     def agentuid(self, agent: str) -> str:
@@ -220,7 +247,7 @@ class Home:
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_whole(file, f"{uuid.uuid4()}\n")
-            return str(uuid.UUID(file.read_text().strip()))
+            return str(uuid.UUID(file.read_text(encoding="utf-8").strip()))
         except OSError as error:
             raise HomeError(_sentence(file, error)) from error
         except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import re
@@ -90,6 +91,26 @@ def _longest(text: str, room: int, *, tail: bool) -> str:
         else:
             high = middle - 1
     return (text[-low:] if tail else text[:low]) if low else ""
+
+
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def begins_with_mark(data: bytes) -> bool:
+    """Whether `data` begins with a byte order mark of UTF-8 or UTF-16."""
+    return data.startswith((codecs.BOM_UTF8, *_UTF16_MARKS))
+
+
+def text_decoder(begins: bytes) -> codecs.IncrementalDecoder:
+    """A decoder of text from outside, whose first two bytes or more are `begins`: UTF-8, or UTF-16 where a byte order
+    mark says so. It drops the mark, and replaces what it cannot decode."""
+    encoding = "utf-16" if begins.startswith(_UTF16_MARKS) else "utf-8-sig"
+    return codecs.getincrementaldecoder(encoding)("replace")
+
+
+def decoded(data: bytes) -> str:
+    """The text that `data` is, as `text_decoder` reads it."""
+    return text_decoder(data).decode(data, final=True)
 
 
 def well_formed(text: str) -> str:

@@ -6,7 +6,6 @@ Otherwise the agent could change its own rewards, rules and guardrails, and run 
 from __future__ import annotations
 
 import os
-import shutil
 import site
 import sys
 import sysconfig
@@ -19,6 +18,7 @@ from conch.config import Settings
 from conch.errors import BusUnreachableError, UsageError
 from conch.experience import store_location
 from conch.home import Home
+from conch.processes import bubblewrap_programs
 from conch.python_child import path_entries
 
 MOST_LINKS = 40
@@ -121,7 +121,7 @@ def _code(settings: Settings) -> Iterator[tuple[str, Path]]:
         yield "packages that conch imports", directory
     if sys.pycache_prefix is not None:
         yield "PYTHONPYCACHEPREFIX", Path(sys.pycache_prefix)
-    for program in (shutil.which("bwrap"), _server(settings)):
+    for program in (*bubblewrap_programs(), _server(settings)):
         if program is not None:
             yield "a program that conch starts", Path(program)
 

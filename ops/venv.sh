@@ -1,6 +1,10 @@
 # Sourced by ops/run and ops/test: makes .venv in the project's root and installs Conch into it. `extras` names the extras; it may be empty.
 # Needs only python3 >= 3.11. Done again only when pyproject.toml or the lock changed.
 
+# Python's programs replace what an encoding of the terminal lacks, as conch does by itself.
+export PYTHONIOENCODING="${PYTHONIOENCODING:-}"
+PYTHONIOENCODING=${PYTHONIOENCODING%%:*}:replace
+
 python=
 for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -18,7 +22,7 @@ stamp=$("$python" - "$root" <<'PY'
 import hashlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
 digest = hashlib.sha256(sys.version.encode() + str(root).encode())
-for name in ("pyproject.toml", "requirements.lock"):
+for name in ("pyproject.toml", "requirements.lock", "ops/requirements.py"):
     digest.update((root / name).read_bytes())
 print(digest.hexdigest()[:16])
 PY
@@ -52,8 +56,20 @@ if [ ! -e "$venv/.conch-$wanted" ]; then
     fi
     quiet=--quiet
     if [ -t 2 ]; then quiet=; fi # somebody looks: pip shows what it is at
+    # First what the lock holds for these extras, each file by its hash, then the project: of what the lock does not hold, such
+    # as the libraries beside a build of torch for graphics cards, pip takes any version that fits.
+    locked() {
+        set_up install $quiet --disable-pip-version-check --only-binary uvloop --require-hashes --no-deps "$@"
+    }
     installed() {
-        set_up install $quiet --disable-pip-version-check --only-binary uvloop -c "$root/requirements.lock" -e "$root${1:+[$1]}" >&2
+        # shellcheck disable=SC2046  # a list of names
+        "$python" "$root/ops/requirements.py" $(printf %s "$1" | tr , ' ') >"$venv/.conch-requirements" || return
+        # The index has torch for graphics cards alone, 3 GB: a build for processors in a directory that pip is told of
+        # (find-links) is taken first, by its hash too.
+        sed -n '/^torch==/,/[^\\]$/p' "$venv/.conch-requirements" >"$venv/.conch-torch"
+        [ ! -s "$venv/.conch-torch" ] || locked --no-index -r "$venv/.conch-torch" >/dev/null 2>&1 || true
+        locked -r "$venv/.conch-requirements" >&2 &&
+            set_up install $quiet --disable-pip-version-check --no-build-isolation -e "$root${1:+[$1]}" >&2
     }
     # The extra `fast` where it has a wheel: without it everything runs, and no compiler is asked for.
     installed "${extras:+$extras,}fast" || installed "$extras"

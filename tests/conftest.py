@@ -20,8 +20,10 @@ from conch.bus import Bus, MemoryBus, MemoryJournal
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
+from conch.processes import bubblewrap_programs
 from conch.testing import make_action_taken
 from conch_schemas import ActionTaken
+from tests.bubblewraps import MakeBubblewraps, bubblewraps_in
 from tests.distribution import (
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -172,7 +174,30 @@ def needs(lacking: Callable[[str], NoReturn]) -> Callable[[str, str], None]:
     """`needs("bwrap", "install bubblewrap")`: the program is there, or the test gives up with that notice."""
 
     def look(program: str, how: str) -> None:
-        if shutil.which(program) is None:
+        if shutil.which(program) is None and not (program == "bwrap" and bubblewrap_programs()):
             lacking(f"there is no {program}: {how}")
 
     return look
+
+
+@pytest.fixture
+def bubblewraps(tmp_path_factory: pytest.TempPathFactory) -> MakeBubblewraps:
+    """A machine with these bubblewraps alone, for commands that a test starts."""
+
+    def make(*, system: str | None = None, packaged: str | None = None) -> dict[str, str]:
+        return bubblewraps_in(tmp_path_factory.mktemp("bubblewraps"), system, packaged)
+
+    return make
+
+
+@pytest.fixture
+def only_bubblewraps(bubblewraps: MakeBubblewraps, monkeypatch: pytest.MonkeyPatch) -> MakeBubblewraps:
+    """The same, for the process of the test as well."""
+
+    def make(*, system: str | None = None, packaged: str | None = None) -> dict[str, str]:
+        made = bubblewraps(system=system, packaged=packaged)
+        monkeypatch.setenv("PATH", made["PATH"])
+        monkeypatch.syspath_prepend(made["PYTHONPATH"])
+        return made
+
+    return make

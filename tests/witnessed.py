@@ -17,10 +17,12 @@ def recorded(
     *,
     weights: str = "w1",
     revision: int = 1,
+    seq: int = 1,
+    time: datetime = datetime(2026, 11, 20, 13, tzinfo=UTC),
 ) -> ExperienceRecorded:
-    """The experience of the act with these scores, by a weight set of these parts."""
+    """The experience of the act with these scores, by a weight set of these parts, recorded at `time`; `seq`: the act's
+    place."""
     in_task = act.episode is not None
     others = () if in_task else tuple(part for part in parts if part.task_weight is not None)
     verdict = judge(weights if parts else "", parts_of_act(parts, task=in_task), scores, others)
-    now = datetime(2026, 11, 20, 13, tzinfo=UTC)
-    return assemble(act, 1, verdict, ExperienceContext(), revision=revision, recorded=now)
+    return assemble(act, seq, verdict, ExperienceContext(), revision=revision, recorded=time)

@@ -2,6 +2,9 @@
 
 from .constraint import gbnf as gbnf
 from .constraint import regex as regex
+from .described import DescribedArgument as DescribedArgument
+from .described import ToolSchema as ToolSchema
+from .described import UnreadableSchemaError as UnreadableSchemaError
 from .effects import BUILTIN_EFFECTS as BUILTIN_EFFECTS
 from .effects import Effects as Effects
 from .effects import effect_of as effect_of

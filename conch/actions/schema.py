@@ -54,7 +54,9 @@ def from_json(text: str, registry: Registry) -> str | None:
 def from_call(name: str, arguments: JsonValue, registry: Registry) -> str | None:
     """The reply of the grammar that a call means; None where the arguments are no object. `arguments`: an object of the
     call's schema, or its JSON text."""
-    found = _read(arguments) if isinstance(arguments, str) else arguments
+    found = arguments
+    for _ in range(2):  # gateways have encoded the text of the arguments once more
+        found = _read(found) if isinstance(found, str) else found
     if not isinstance(found, dict):
         return None
     try:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import TypedDict
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from conch.bus import identity, tls
+from conch.clients import is_own_machine
 from conch.config import masked
 from conch.config.model import BusSettings, Settings
 from conch.errors import ConfigError
@@ -96,11 +97,17 @@ class Access:
         named = ("token", "user", "nkey", "credentials")
         return next((f"bus.{name}" for name in named if getattr(self, name) is not None), "")
 
+    @property
+    def _is_local(self) -> bool:
+        """Whether all servers are on this machine."""
+        return all(is_own_machine(urlsplit(address).hostname or "") for address in self.servers)
+
     def options(self) -> ConnectOptions:
-        """The options for nats-py's `connect`. Raises ConfigError, BusUnreachableError: see `identity`, `tls`."""
+        """The options for nats-py's `connect`. Raises ConfigError, BusUnreachableError, ClientEnvironmentError: see
+        `identity`, `tls`."""
         options, who = self._entry()
         if self.secure:
-            options["tls"] = tls.context(self.ca, self.certificate, self.key)
+            options["tls"] = tls.context(self.ca, self.certificate, self.key, own_machine=self._is_local)
         if self.hostname is not None:
             options["tls_hostname"] = self.hostname
         # The inbox is under the user's own name, so that a server can forbid all other users to listen to the replies.

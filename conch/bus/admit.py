@@ -6,8 +6,12 @@ import re
 
 from conch.errors import BusError
 
-MAX_BYTES = 1024 * 1024 - 4096
-"""Most bytes of a message: the server takes a megabyte, headers included."""
+MAX_PAYLOAD = 1024 * 1024
+"""Bytes of a message that a server takes, headers included: `max_payload` of its configuration."""
+HEADER_BYTES = 4096
+"""Bytes of them that are left to the headers."""
+MAX_BYTES = MAX_PAYLOAD - HEADER_BYTES
+"""Most bytes of a message."""
 
 LONGEST_NAME = 512
 """Characters of a key or a subject: the server hangs up on a line of more than 4 KiB."""

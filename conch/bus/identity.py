@@ -96,7 +96,7 @@ def _claims(jwt: str, place: str) -> _JwtClaims:
 
 def _text(file: str, setting: str) -> str:
     try:
-        return read_plain(Path(file).expanduser(), MOST_BYTES).decode()
+        return read_plain(Path(file).expanduser(), MOST_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(f"{setting}: {file} cannot be read ({why})") from None

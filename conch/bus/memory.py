@@ -15,7 +15,7 @@ from typing import BinaryIO, Self
 
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, Reader, ReaderState, Responder, Stored, StreamState
-from conch.errors import BusError, FencedError
+from conch.errors import BusError, FencedError, NoResponderError
 
 
 def matches(pattern: str, subject: str) -> bool:
@@ -223,7 +223,7 @@ class MemoryBus:
                     raise BusError(f"no reply on {subject} within {timeout:g} s") from None
                 except Exception as error:
                     raise BusError(f"{subject} failed: {type(error).__name__}: {error}") from error
-        raise BusError(f"nobody answers on {subject}")
+        raise NoResponderError(f"nobody answers on {subject}")
 
     @asynccontextmanager
     async def serve(self, subject: str, respond: Responder) -> AsyncIterator[None]:

@@ -202,7 +202,8 @@ class Bus(Protocol):
         ...
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
-        """Send a request to `subject`. Raises BusError without a responder, if that fails, or after `timeout`."""
+        """Send a request to `subject`. Raises NoResponderError without a responder, BusError if that fails, or after
+        `timeout`."""
         ...
 
     def serve(self, subject: str, respond: Responder) -> AbstractAsyncContextManager[None]:

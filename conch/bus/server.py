@@ -18,14 +18,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import psutil
 
 from conch.bus.access import Access
+from conch.bus.admit import MAX_PAYLOAD
 from conch.bus.mqtt_listener import OWNER, MqttListener, quoted
 from conch.bus.server_end import ServerEnd, cannot_run, server_end
 from conch.errors import BusUnreachableError, HomeError, ServerDiedError
 from conch.log import get_logger
+from conch.tasks import uninterrupted
 
 log = get_logger(__name__)
 
@@ -68,7 +71,9 @@ def version_of(binary: str) -> str:
     Raises BusUnreachableError if it cannot be executed, SubprocessError if it fails or takes more than 10 seconds.
     """
     try:
-        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+        said = subprocess.run(
+            [binary, "--version"], capture_output=True, encoding="utf-8", timeout=10, check=True
+        ).stdout
     except OSError as error:
         raise BusUnreachableError(cannot_run(binary, error)) from error
     return said.strip().rpartition(" ")[2]
@@ -154,20 +159,24 @@ class EmbeddedServer:
             ) from error
         with complaints:
             try:
-                self._process = await asyncio.create_subprocess_exec(
-                    binary,
-                    "-c",
-                    str(self._config_file),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=complaints,
-                    cwd="/",  # our working directory may be an agent's
-                    start_new_session=True,  # Ctrl-C on the terminal is passed on by us, in order
-                    preexec_fn=lambda: die_with_parent(signal.SIGTERM),
-                )
+                # Cancelled, it is started to the end: what is half started `stop` does not know.
+                await uninterrupted(self._begin(binary, complaints), name="conch.bus.server")
             except OSError as error:
                 raise BusUnreachableError(cannot_run(binary, error)) from error
         await self._ready()
+
+    async def _begin(self, binary: str, complaints: IO[bytes]) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            binary,
+            "-c",
+            str(self._config_file),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+            cwd="/",  # our working directory may be an agent's
+            start_new_session=True,  # Ctrl-C on the terminal is passed on by us, in order
+            preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+        )
 
     async def wait(self) -> int:
         """Wait until it exits; its exit status."""
@@ -195,7 +204,8 @@ class EmbeddedServer:
         if self._process is None or self._process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
+            # `terminate` reaps a server that has just died: asyncio then complains of a child that it does not know.
+            os.kill(self._process.pid, signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._process.wait()
@@ -222,14 +232,14 @@ class EmbeddedServer:
         place, alone = quoted(str(self.directory)), f"authorization {{ token: {quoted(self.token)} }}\n"
         text = (
             f'listen: "127.0.0.1:{self._port}"\nserver_name: conch\nports_file_dir: {place}\n'
-            f"pid_file: {quoted(str(self._pid_file))}\nmax_payload: 1MB\n"
+            f"pid_file: {quoted(str(self._pid_file))}\nmax_payload: {MAX_PAYLOAD}\n"
             f"{alone if self.listener is None else self.listener.config(self.token)}"
             f"log_file: {quoted(str(self.log_file))}\nlogfile_size_limit: 10MB\nlogfile_max_num: 3\n"
             f"jetstream {{ store_dir: {place}, max_mem: 64MB, max_file: {self._max_bytes + 2**30}, "
             f"sync_interval: {sync} }}\n"
         )
         handle = os.open(self._config_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
 
     async def _ready(self) -> None:
@@ -244,7 +254,7 @@ class EmbeddedServer:
                             raise BusUnreachableError(f"nats-server did not start: {end.why} ({self.told_in(end)})")
                         raise ServerDiedError(f"nats-server died as it started ({end.why}): see {self.told_in(end)}")
                     with contextlib.suppress(OSError, ValueError, LookupError):
-                        self.url = json.loads(ports.read_text())["nats"][0]
+                        self.url = json.loads(ports.read_text(encoding="utf-8"))["nats"][0]
                         self._port = int(self.url.rsplit(":", 1)[1])
                         return
                     await asyncio.sleep(0.002)
@@ -266,7 +276,7 @@ async def end_stale(directory: Path) -> None:
     """End the server that an earlier run left on this store, if one is there."""
     pid_file = directory / "nats-server.pid"
     try:
-        process = psutil.Process(int(pid_file.read_text()))
+        process = psutil.Process(int(pid_file.read_text(encoding="utf-8")))
         ours = str(directory / "nats-server.conf") in process.cmdline()
     except (OSError, ValueError, psutil.Error):
         return

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from conch.clients import tls_context
 from conch.errors import ConfigError
 from conch.files import open_plain
 
 
-def context(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
-    """The context with the CA and the client certificate; `ca` None: the system's CAs. Raises ConfigError."""
+def context(ca: str | None, certificate: str | None, key: str | None, *, own_machine: bool = False) -> ssl.SSLContext:
+    """The context with the CA and the client certificate; `ca` None: as `conch.clients.tls_context`. Raises ConfigError
+    and ClientEnvironmentError."""
     try:
-        made = ssl.create_default_context(cafile=_readable(ca, "bus.tls.ca") if ca is not None else None)
+        made = tls_context(own_machine=own_machine, ca=_readable(ca, "bus.tls.ca") if ca is not None else None)
     except ssl.SSLError:
         raise ConfigError(f"bus.tls.ca: {ca} holds no certificate (PEM)") from None
     if certificate is not None:
@@ -29,7 +31,7 @@ def _complaint(error: ssl.SSLError, certificate: str, key: str | None) -> str:
     of_key = f"bus.tls.key: {key}" if key is not None else f"bus.tls.certificate: {certificate}"
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"{of_key} holds the key of another certificate than {certificate}"
-    if "BEGIN CERTIFICATE" not in Path(certificate).expanduser().read_text(errors="replace"):
+    if "BEGIN CERTIFICATE" not in Path(certificate).expanduser().read_text(encoding="utf-8", errors="replace"):
         return f"bus.tls.certificate: {certificate} holds no certificate (PEM)"
     return f"{of_key} holds no key (PEM) without a passphrase"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from conch.bus.jetstream import BUCKET_STREAM, STREAM
-from conch.cli.common import CommonOptions, embedded_server, emit, quiet, reach, say, stream_bytes, warn
+from conch.cli.common import CommonOptions, embedded_server, emit, owned_in_turn, quiet, reach, say, stream_bytes, warn
 from conch.cli.memory_archive import put_memories, take_memories
 from conch.cli.options import COMMON
 from conch.cli.progress import Told, moving
@@ -112,7 +112,7 @@ async def restore(
         manifest = read_manifest(file, told)
     for stream in TAKEN:
         manifest.part(stream)
-    with home.owned():
+    async with owned_in_turn(home):
         _refuse_others(home, manifest, force=force)
         if settings.bus.url is None:
             await _restore_embedded(home, settings, file, manifest, force=force)

@@ -19,7 +19,6 @@ from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named
 from conch.cli.wait_line import WaitLine
 from conch.errors import BusUnreachableError, ConchError, StoreError, UsageError
-from conch.needs import HUMAN_SCORER
 from conch.requests import (
     APPROVAL,
     AgentWorks,
@@ -38,7 +37,7 @@ from conch.requests import (
 from conch.tasks import OwnedTasks, race
 from conch.text import cut, safe_text, well_formed
 from conch.views import ChatLine, chat_line, decision_word, signed, waiting_act_shown
-from conch_schemas import SESSION_PATTERN
+from conch_schemas import HUMAN_SCORER, SESSION_PATTERN
 
 if TYPE_CHECKING:
     from conch.bus import Bus
@@ -209,7 +208,7 @@ class _InputLines:
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return line.decode(errors="replace")
+        return line.decode(sys.stdin.encoding, errors="replace")
 
 
 async def _readable(number: int) -> None:

@@ -6,14 +6,16 @@ import asyncio
 import json
 import secrets
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from conch.cli.streams import takes_unicode
 from conch.config import Settings
 from conch.errors import HomeBusyError, HomeError, NoStoreError, UsageError
 from conch.home import Home
@@ -42,7 +44,7 @@ STREAM_HEADROOM = 4
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CommonOptions:
-    """The options that every command has."""
+    """The options of every command on a home."""
 
     home: Annotated[Path | None, Parameter(help="Home directory (CONCH_HOME; default ~/.local/share/conch).")] = None
     config: Annotated[Path | None, Parameter(help="Configuration file; default conch.yaml in the home.")] = None
@@ -69,6 +71,42 @@ class CommonOptions:
             )
         home.refuse_newer()
         return home
+
+
+@contextmanager
+def owned_soon(home: Home) -> Iterator[None]:
+    """Own the home while entered. One that another command owns, or a run that ends, is waited for.
+
+    Raises HomeBusyError where a run in progress owns it, or another process for more than BUSY_SECONDS; HomeError.
+    """
+    until = time.monotonic() + BUSY_SECONDS
+    with ExitStack() as owned:
+        while not _owned_now(home, owned, until):
+            time.sleep(BUSY_POLL_SECONDS)
+        yield
+
+
+@asynccontextmanager
+async def owned_in_turn(home: Home) -> AsyncIterator[None]:
+    """`owned_soon` for a command that runs in an event loop."""
+    until = time.monotonic() + BUSY_SECONDS
+    with ExitStack() as owned:
+        while True:
+            if _owned_now(home, owned, until):
+                break
+            await asyncio.sleep(BUSY_POLL_SECONDS)
+        yield
+
+
+def _owned_now(home: Home, owned: ExitStack, until: float) -> bool:
+    """Whether the home could be entered; False: its owner is to be waited for."""
+    try:
+        owned.enter_context(home.owned())
+        return True
+    except HomeBusyError:
+        if home.running() is not None or time.monotonic() > until:
+            raise
+        return False
 
 
 @asynccontextmanager
@@ -112,7 +150,7 @@ async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
             yield access
             return
         server = embedded_server(home, settings)
-        async with served(server):
+        async with served(server, warn):
             yield server.access
 
 
@@ -169,8 +207,9 @@ def emit(view: View) -> None:
 
 
 def write_json(document: Any) -> None:
-    """Plain JSON values on stdout, in one line: for what is described elsewhere, such as a JSON Schema."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
+    """Plain JSON values on stdout, in one line: for what is described elsewhere, such as a JSON Schema. Where stdout's
+    encoding does not have every character, those beyond ASCII are escaped."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=not takes_unicode(), default=str) + "\n")
     sys.stdout.flush()
 
 

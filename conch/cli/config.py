@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from conch.cli.common import CommonOptions, emit, say, write_json
 from conch.cli.options import COMMON
+from conch.cli.streams import takes_unicode
 
 app = App(name="config", help="The settings: what is in force and why, whether a file is right.")
 
@@ -67,7 +68,7 @@ def schema(*, common: CommonOptions = COMMON) -> None:
     if common.json:
         write_json(_with_empty_sections(text))
     else:
-        say(json.dumps(_with_empty_sections(text), ensure_ascii=False, indent=2))
+        say(json.dumps(_with_empty_sections(text), ensure_ascii=not takes_unicode(), indent=2))
 
 
 def _with_empty_sections(node: Any) -> Any:

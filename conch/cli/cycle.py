@@ -100,7 +100,7 @@ def story(experience: ExperienceRecorded, marks: Sequence[Mark], act: ActionTake
     yield from _decision(experience)
     yield from _outcome(experience)
     yield from _total(experience)
-    yield from _principles(act, marks)
+    yield from _principles(experience, act, marks)
     yield from _needs(experience)
     yield from _block("reflection", experience.reflection)
     yield "marks" if marks else "marks: none yet"
@@ -171,11 +171,12 @@ def _score(score: ScoredPart) -> str:
     return f"{_flat(score.component):<14} {value:>14} {weight}  {_flat(score.scorer)}: {_flat(score.explanation)}"
 
 
-def _principles(act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
-    from conch.views import compliance, principles, sealed_principles  # only here: lists do without the rules
+def _principles(experience: ExperienceRecorded, act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
+    from conch.rewards import unjudged_reason  # only here: lists do without the rules
+    from conch.views import compliance, principles, sealed_principles
 
-    if act is not None and act.outcome.status == "unknown":
-        yield "principles: the outcome is unknown, so none is judged"
+    if (why := unjudged_reason(experience)) is not None:
+        yield f"principles: there is nothing to judge by. {why}"
         return
     scores, judged = principles(act, marks), compliance(sealed_principles(marks))
     if judged is not None:

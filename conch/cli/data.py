@@ -219,7 +219,8 @@ def _shown(place: Path, manifest: Manifest) -> DataSnapshot:
 
 def _say_counts(place: Path, manifest: Manifest) -> None:
     train, evaluated = manifest.splits["train"], manifest.splits["eval"]
-    say(f"{place}: {manifest.rows_in} rows of {manifest.format} ({train} train, {evaluated} eval)")
+    share = f", {evaluated / manifest.rows_in:.1%} of them" if manifest.rows_in else ""
+    say(f"{place}: {manifest.rows_in} rows of {manifest.format} ({train} train, {evaluated} eval{share})")
     say(f"{manifest.rows_seen} acts and pairs seen, {manifest.rows_seen - manifest.rows_in} left out")
     for reason, count in sorted(manifest.left_out.items(), key=lambda item: (-item[1], item[0])):
         say(f"  {count}  {reason}")

@@ -121,9 +121,9 @@ def _furnished(home: Home) -> bool:
     from conch.home import write_whole
     from conch.workspace import default_goals
 
-    settings = CONFIG.read_text()
+    settings = CONFIG.read_text(encoding="utf-8")
     if home.config_file.exists():
-        if not home.config_file.read_text().startswith(settings):
+        if not home.config_file.read_text(encoding="utf-8").startswith(settings):
             raise UsageError(f"{home.config_file} is not that of the demonstration: name an empty home with --home")
         return True
     make_home(home, None)

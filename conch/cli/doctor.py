@@ -38,11 +38,11 @@ async def doctor(*, common: CommonOptions = COMMON) -> None:
 
 
 def exit_status(findings: list[DoctorFinding]) -> int:
-    """0 without a problem; 3 when the bus or the mind is one of them, else 1."""
+    """0 without a problem; 3 when the bus, the mind or the environment of the clients is one of them, else 1."""
     problems = {finding.name for finding in findings if finding.status == "problem"}
     if "bus" in problems:
         return BusError.exit_code
-    return ModelError.exit_code if "mind" in problems else int(bool(problems))
+    return ModelError.exit_code if {"mind", "environment"} & problems else int(bool(problems))
 
 
 def _report(findings: list[DoctorFinding], common: CommonOptions) -> None:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from conch.cli.common import CommonOptions, embedded_server, emit, open_bus, quiet, say, stream_bytes, table, warn
+from conch.cli.common import (
+    CommonOptions,
+    embedded_server,
+    emit,
+    open_bus,
+    owned_in_turn,
+    quiet,
+    say,
+    stream_bytes,
+    table,
+    warn,
+)
 from conch.cli.options import COMMON, AgentName
 from conch.config import Settings
 from conch.errors import ConchError, UsageError
@@ -145,7 +156,7 @@ async def _carried_out(common: CommonOptions, settings: Settings) -> ForgetRepor
     home = common.existing()
     if read_request(home) is None:
         return None
-    with home.owned():
+    async with owned_in_turn(home):
         return await carry_out(common, settings)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
 import sys
 import warnings
 
 from cyclopts import App
 
+from conch.cli.streams import discard_unwritten, flush_output, lead_nowhere, open_streams
 from conch.errors import ConchError
 from conch.text import safe_text
 
@@ -88,17 +88,17 @@ def make_app() -> App:
 
 def main() -> None:
     """Run the command; every failure is one sentence on stderr and its exit code."""
-    _open_streams()
+    open_streams()
     try:
         make_app()(exit_on_error=False, print_error=False)
-        _flush_output()
+        flush_output()
     except ConchError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         # The reader of stdout closed it (`conch watch | head`): no failure, and Python must not complain at exit.
-        _lead_nowhere(sys.stdout.fileno())
+        lead_nowhere(sys.stdout.fileno())
         sys.exit(0)
     except (MemoryError, OSError, RuntimeError) as error:
         if (number := _limit(error)) is None:
@@ -113,7 +113,7 @@ def main() -> None:
             _fail(_misread(error), 2)
         raise
     finally:
-        _discard_unwritten()
+        discard_unwritten()
 
 
 def _misread(error: Exception) -> str:
@@ -125,25 +125,6 @@ def _misread(error: Exception) -> str:
     return f"{command} takes no {' '.join(map(repr, unused))}: {command} --help shows what it takes"
 
 
-def _flush_output() -> None:
-    """Write what is left in stdout's buffer. Raises OSError, BrokenPipeError also for a terminal that is gone."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        if error.errno == errno.EIO:
-            raise BrokenPipeError from None
-        raise
-
-
-def _discard_unwritten() -> None:
-    """Discard what stdout and stderr do not take: the interpreter's attempt at exit would be an error of its own."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            _lead_nowhere(stream.fileno())
-
-
 def _limit(error: Exception) -> int | None:
     """The key of LIMITS that an error is about."""
     if isinstance(error, MemoryError):
@@ -151,26 +132,6 @@ def _limit(error: Exception) -> int | None:
     if isinstance(error, OSError):
         return error.errno if error.errno in LIMITS else None
     return errno.EAGAIN if "can't start new thread" in str(error) else None
-
-
-def _open_streams() -> None:
-    """Open stdin, stdout and stderr that were closed (`conch run >&-`) on /dev/null, here and in children: else the
-    next file or socket that is opened gets the number of one, and output goes there."""
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(number)
-        except OSError:
-            _lead_nowhere(number)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - for as long as the process lives
-
-
-def _lead_nowhere(number: int) -> None:
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    if nowhere != number:
-        os.dup2(nowhere, number)
-        os.close(nowhere)
-    os.set_inheritable(number, True)
 
 
 def _fail(sentence: str, code: int) -> None:

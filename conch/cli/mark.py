@@ -21,7 +21,6 @@ from conch.views import (
     SealedFacts,
     Signed,
     VerifiedLocally,
-    acts_due,
     chain_start,
     compared_words,
     forgotten_acts,
@@ -32,7 +31,7 @@ from conch.views import (
     removed_marks_words,
     signed_by,
     signed_words,
-    unmarked_yet,
+    store_place,
     verification,
 )
 from conch.witness import ForgottenRecords, Verification
@@ -75,8 +74,12 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
     sequence
         Its place in the agent's chain, from 0.
     """
+    from conch.rewards import unjudged_reason  # only here: lists do without the rules
+    from conch.views import act_of_mark, compliance
+
     with reading(common, agent) as (store, name):
         mark = next(iter(store.chain.marks(name, sequence)), None)
+        act = None if mark is None else act_of_mark(store.cycles, mark)
         removals = store.retention.removals(name)
     if mark is None or mark.sequence != sequence:
         start = chain_start(removals)
@@ -85,9 +88,7 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
             f"mark {sequence} of {name} was removed by store.keep" if gone else f"there is no mark {sequence} of {name}"
         )
         raise UsageError(f"{what}: conch mark list shows the last ones")
-    from conch.views import compliance  # only here: lists do without the rules
-
-    judged = compliance(mark.principles)
+    judged = compliance(mark.principles, act)
     if common.json:
         emit(MarkShown(mark=mark, constitution=judged))
         return
@@ -96,6 +97,8 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
             say(f"{name:<10} {safe_text(_words(value), one_line=True)}")
         if name == "principles" and judged is not None:
             say(f"{'total':<10} {judged.words}")
+        elif name == "principles" and value and act is not None and (why := unjudged_reason(act)) is not None:
+            say(f"{'total':<10} there is nothing to judge by. {why}")
 
 
 def _words(value: Any) -> str:
@@ -135,13 +138,10 @@ async def verify(
 ) -> None:
     """Whether every act has its mark, all that marks seal is as it was, and no mark was changed, lost, swapped or cut
     off; exit status 4 where not."""
-    from conch.witness import public_key
-
-    public = None if key is None else public_key(key)
+    home = common.existing()
     with reading(common, agent) as (store, name):
         found = FoundMarks(name)
-        position, epoch = store.position(), store.epoch()
-        due = acts_due(store.chain, name)
+        place = store_place(store, name)
         found.forgotten = ForgottenRecords(store.chain.forgotten(name))
         chain = Verification(name, found.forgotten)
         sealed = SealedFacts(name, stream=has_stream(common), forgotten=found.forgotten.actions)
@@ -151,31 +151,25 @@ async def verify(
             sealed.take(store, piece)
             found.marks += len(piece)
         found.removals, found.losses = store.retention.removals(name), store.chain.losses(name)
-        there = {action for action, _ in store.chain.acts(name)}  # what was removed meanwhile is not missed
+        sealed.finish(store, chain)
+        found.acts = sum(1 for _ in store.chain.acts(name))
     chain.begin_at(chain_start(found.removals))
-    due = due.among(there)
-    bare = [*due.unwitnessed(chain), *sealed.unsealed(there)]
-    waiting: set[str] = set()
-    if bare or found.forgotten.unsealed or sealed.with_stream:
-        try:
-            async with open_bus(common.existing(), common.settings()) as bus:
-                if bare or found.forgotten.unsealed:
-                    waiting = await unmarked_yet(bus, name, position, epoch)
-                    found.waiting = len(waiting & set(due.acts))
-                    due = due.among(there - waiting)
-                if sealed.with_stream:
-                    await sealed.compare_stream(bus, chain)
-        except HomeBusyError:
-            raise
-        except (HomeError, BusError) as error:
-            found.unread = str(error)
-    found.acts = len(due.acts) + found.waiting
-    bare = [*due.unwitnessed(chain), *sealed.unsealed(set(due.acts))]
-    found.problems = [*chain.broken(), *chain.unrecorded(waiting), *bare, *sealed.problems]
+    try:
+        if not sealed.with_stream:
+            await sealed.prove(None, chain, place)
+        else:
+            async with open_bus(home, common.settings()) as bus:
+                await sealed.prove(bus, chain, place)
+    except HomeBusyError:
+        raise
+    except (HomeError, BusError) as error:
+        found.unread = str(error)
+        await sealed.prove(None, chain, place)
+    found.waiting = len(sealed.waiting)
+    found.problems = [*chain.broken(), *chain.unrecorded(sealed.unread), *sealed.problems]
     found.compared = sealed.compared()
-    if public is not None:
-        found.signed, wrong = signed_by(common.existing(), chain, public)
-        found.problems += wrong
+    found.signed, wrong = signed_by(home, chain, key)
+    found.problems += wrong
     _tell(common, found)
     if found.problems:
         what = f"the marks of {name} do not hold: {len(found.problems)} found wrong"

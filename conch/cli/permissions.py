@@ -17,8 +17,7 @@ from conch.config import Settings
 from conch.consumer.operations import AGENT, COMMANDS, ROLE, RUN, BusUser, PublishedKinds, program_user
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
-from conch.needs import HUMAN_SCORER
-from conch_schemas import RewardAssigned
+from conch_schemas import HUMAN_SCORER, RewardAssigned
 from conch_schemas.envelope import AGENT_PATTERN
 
 _HEAD = """\

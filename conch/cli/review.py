@@ -156,7 +156,9 @@ async def edit(
     /,
     *,
     text: Annotated[str | None, Parameter(help="The reply that would have been right.")] = None,
-    file: Annotated[Path | None, Parameter(help="A file with that reply; - is stdin.")] = None,
+    file: Annotated[
+        Path | None, Parameter(help="A file with that reply; - is stdin.", allow_leading_hyphen=True)
+    ] = None,
     why: Annotated[str, Parameter(help="Your reason, if you like.")] = "",
     format: AnyFormat = None,
     reviewer: ReviewerName = None,
@@ -169,7 +171,11 @@ async def edit(
         raise UsageError("give the corrected reply either by --text or by --file")
     if file is not None:
         try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+            if str(file) == "-":  # not as text: what stdin's encoding cannot read would be replaced in it
+                text = sys.stdin.buffer.read().decode(sys.stdin.encoding)
+            else:
+                text = file.read_text(encoding="utf-8")
+            text = text.removeprefix("\ufeff")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--file {file}: cannot be read as text ({error})") from error
     await _decide(common, row, format, reviewer, ReviewVerdict("edited", why, text or ""))

@@ -144,6 +144,6 @@ def _edited(text: str) -> str:
         path.write_text(text, encoding="utf-8", errors="replace")
         try:
             subprocess.run([*shlex.split(editor), str(path)], check=True)
-            return path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8-sig")
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
             raise UsageError(f"the editor {editor[:60]!r} failed ({error}): EDITOR names another one") from error

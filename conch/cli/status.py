@@ -13,7 +13,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.text import safe_text
-from conch.views import costs_words, lineage_words, signed, waiting_words
+from conch.views import costs_words, lineage_words, scored_share, signed, waiting_words
 
 if TYPE_CHECKING:
     from conch.config import Settings
@@ -80,7 +80,8 @@ def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
 def screen(found: Status) -> Iterator[str]:
     """The status for a person, one line per subject. Free text is cut; print it with `say`, `fitted` on a terminal."""
     run = f"run in progress since {found.started} (process {found.pid})"
-    yield f"home         {found.home}: {run if found.running else 'no run in progress'}"
+    by = f", last run by conch {found.written_by}" if found.written_by and not found.running else ""
+    yield f"home         {found.home}: {run if found.running else 'no run in progress'}{by}"
     agent = found.agent
     yield from _agent(agent, found.last_cycle) if agent is not None else _agents(found)
     yield from _processes(found)
@@ -153,8 +154,11 @@ def _rewards(found: Status) -> Iterator[str]:
         f"rewards      mean total {signed(figures.mean_total)} of the last {figures.count} cycles, "
         f"coverage {figures.coverage:.2f}{late}"
     )
-    paid = ((one.component, one.mean) for one in found.components if one.weight > 0)
-    means = [f"{_short(component)} {signed(mean, 2)}" for component, mean in paid if mean is not None]
+    means = [
+        f"{_short(one.component)} {signed(one.mean, 2)}{scored_share(one.component, one.scored, one.count)}"
+        for one in found.components
+        if one.weight > 0 and one.mean is not None
+    ]
     yield "  mean       " + "  ".join(means)
     yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures.outcomes.items())
     if found.verdict is not None:

@@ -48,7 +48,7 @@ def new(file: Path, /, *, common: CommonOptions = COMMON) -> None:
     if os.path.lexists(file):
         raise UsageError(f"{file} is there already: name a new file, or edit that one and sign it")
     try:
-        write_whole(file, BUILTIN.read_text(), 0o644)
+        write_whole(file, BUILTIN.read_text(encoding="utf-8"), 0o644)
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror}): name another file") from None
     if common.json:

@@ -307,7 +307,8 @@ def _skill(action: ActionTaken) -> str:
 
 
 def _tool_used(action: ActionTaken) -> str | None:
-    used = action.action.kind == "TOOL" and action.action.valid and action.outcome.status in _USED
+    outcome = action.outcome
+    used = action.action.kind == "TOOL" and action.action.valid and outcome.status in _USED and not outcome.unavailable
     return action.action.tool if used else None
 
 

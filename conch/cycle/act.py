@@ -13,6 +13,7 @@ from conch.cycle.state.effects import touched
 from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.text import cut
 from conch.tools import Toolbox, ToolContext
+from conch.witness import context_digests
 from conch_schemas import Action, Cost, GoalCheck, Outcome, OutcomeStatus, Usage
 
 THOUGHT_SHOWN = 2000
@@ -111,6 +112,9 @@ def taken(
         "usage": _sum(thought.usage, decided.usage),
         "cost": _total(thought.cost, decided.cost),
         "ms": {"think": thought.ms, "ground": ground_ms, "decide": decided.ms, "act": result.ms},
+        "context_sha256": context_digests(
+            thought.thought.text, None if grounded is None else grounded.claims, decided.messages
+        ),
     }
 
 

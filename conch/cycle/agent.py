@@ -765,6 +765,7 @@ class Agent:
 
         async def ask() -> tuple[T, Observation]:
             is_passed = False
+            await self._agent_context.sandbox.detect_aside()  # which tools it is offered depends on that
             while True:
                 observation = self._observed(number)
                 if is_passed:  # the role that thought was silent: another one decides, without its thought

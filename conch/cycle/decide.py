@@ -60,7 +60,13 @@ def _decoding(kind: str, prompt: Prompt, reply: Completion) -> Decoding:
         engine=kind, model=reply.model, constraint="grammar" if reply.constrained else "free"
     )
     digest = known.prompt_sha256 or prompt_digest(prompt)
-    return known.model_copy(update={"prompt_sha256": digest, "state_key": state_key(prompt.situation)})
+    return known.model_copy(
+        update={
+            "prompt_sha256": digest,
+            "state_key": state_key(prompt.situation),
+            "unread": reply.unread or None,
+        }
+    )
 
 
 def prompt_digest(prompt: Prompt) -> str:

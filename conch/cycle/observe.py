@@ -16,7 +16,7 @@ from conch.cycle.state.memory import AgentMemory
 from conch.cycle.state.sessions import conversation
 from conch.minds import SensorValue, Situation
 from conch.needs import initial_state, most_pressing, needs_of, pressing, priorities_of
-from conch.tools import GOAL_TOOL
+from conch.tools import GOAL_TOOL, able_tools
 
 FRESH_SECONDS = 1.0
 """Seconds that a list of the workspace's files stays valid between a thought and its decision."""
@@ -71,7 +71,7 @@ class Observer:
             needs=needs,
             pressing=pressing(needs, self._priorities),
             need=most_pressing(needs, self._priorities),
-            goals=in_order(memory.goals.values()),
+            goals=tuple(goal.as_told() for goal in in_order(memory.goals.values())),
             measures={
                 id: (active.best, active.measure if active.measure is not None else active.best)
                 for id, active in memory.goals.items()
@@ -89,7 +89,7 @@ class Observer:
             files=self._files(memory),
             proposed=frozenset(id for id, active in memory.goals.items() if not active.pays),
             may_propose=GOAL_TOOL in self._tools and has_room(memory, self._own_goals, datetime.now(UTC)),
-            tools=self._tools,
+            tools=able_tools(self._tools, self._agent_context.sandbox),
             senses=tuple(sense for sense in self.senses(memory) if not sense.stale),
         )
         return Observation(situation, (waiting.id, waiting.text) if waiting is not None else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,8 @@ UNDECODED: Final = ExampleDecoding()
 MOST_LETTERS: Final = 1_000_000
 """Characters of prompt, thought and reply, beyond which an act is no row of any format: no trainer's context holds
 them."""
+UNREAD: Final = "reply not readable"
+"""Why a reply that the endpoint's transport broke is no row: it is no act, and has no score."""
 EVEN: Final = 1e-9
 """Advantages up to this are rounding."""
 
@@ -80,6 +82,14 @@ def role_of(example: Example) -> str | None:
 def decoding_of(example: Example) -> ExampleDecoding:
     """How the reply of an act was decoded; empty fields where that was not recorded."""
     return example.act.data.decoding or UNDECODED
+
+
+def unread_replies(example: Example, selection: Selection) -> Iterator[LeftOut]:
+    """The replies before an act of the selection that could not be read for a reason of the transport. The act that
+    followed is not among them."""
+    count = decoding_of(example).unread
+    if count and outside(example, selection) is None:
+        yield from (LeftOut(UNREAD, (example.act.action_id,)) for _ in range(count))
 
 
 def outside(example: Example, selection: Selection) -> str | None:

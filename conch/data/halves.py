@@ -22,7 +22,7 @@ import msgspec
 
 from conch.bus import die_with_parent
 from conch.config import Masker
-from conch.data.acts import CycleDocument, cycle_document, decoding_of, outside
+from conch.data.acts import CycleDocument, cycle_document, decoding_of, outside, unread_replies
 from conch.data.files.manifest import Manifest, Tally
 from conch.data.files.snapshot import Gathered, write_gathered
 from conch.data.files.spill import Spill, SpilledRows, parts_of
@@ -114,6 +114,8 @@ def _half(store: ExperienceReader, job: _Job, after: int, upto: int, path: Path)
             taken: list[Example] = []
             for example in page:
                 met.note(decoding_of(example).state_key, example.acted)
+                for left in unread_replies(example, job.selection):
+                    tally.leave(left)
                 if reason := outside(example, job.selection):
                     tally.leave(LeftOut(reason, (example.act.action_id,)))
                 else:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from conch.config import HIDDEN, Masker
+from conch.config import Masker
 from conch.errors import UsageError
-from conch.secrets import SecretSigns
+from conch.secrets import HIDDEN, SecretSigns
 from conch.text import well_formed
 
 REDACTOR: Final = 2

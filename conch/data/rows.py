@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from conch.actions import Registry
-from conch.data.acts import ROWS, Redact, Workshop, unfit
+from conch.data.acts import ROWS, Redact, Workshop, unfit, unread_replies
 from conch.data.corrected import corrected_pair, corrected_row
 from conch.data.episodes import episode_rows
 from conch.data.near import NearDuplicates
@@ -35,7 +35,8 @@ def rows_of(
     survey: Survey | None = None,
 ) -> Iterator[Row | LeftOut]:
     """Each row of the format, or why there is none: one answer for each act that was looked at, for each pair of acts
-    that could be one, and for each row that was made beside the acts.
+    that could be one, for each reply before an act that could not be read, and for each row that was made beside the
+    acts.
 
     The same store gives the same answers in the same order; acts that come while it is read are left for the next time.
     `redact` is applied to every text before the row gets its id. `registry`: tools by which an invalid reply is
@@ -48,22 +49,26 @@ def rows_of(
         survey = survey_of(store.examples.marks(), selection.eval_share)
     workshop = Workshop(selection, survey, redact, store.examples.systems())
     tools = _builtin() if registry is None else registry
+    unread: list[LeftOut] = []
     answers: Iterator[Row | LeftOut]
     if format == "minari":
-        answers = episode_rows(_surveyed(store, workshop), workshop)
+        answers = episode_rows(_surveyed(store, workshop, unread), workshop)
     elif format in PAIRED:
-        answers = _pairs(store, format, workshop, tools)
+        answers = _pairs(store, format, workshop, tools, unread)
     else:
-        answers = _acts(store, format, workshop)
+        answers = _acts(store, format, workshop, unread)
+    answers = chain(answers, unread)
     if synthetic and format == "sft":
         answers = chain(answers, synthetic_rows(tools))
     return answers if format in _WHOLE else _different(answers, selection.near)
 
 
-def _acts(store: ExperienceReader, format: Format, workshop: Workshop) -> Iterator[Row | LeftOut]:
+def _acts(
+    store: ExperienceReader, format: Format, workshop: Workshop, unread: list[LeftOut]
+) -> Iterator[Row | LeftOut]:
     make, prompts = ROWS[format], set[bytes]()
     corrections = store.examples.corrections() if format in ("sft", "kto") else {}
-    for example in _surveyed(store, workshop, prompts=format != "cycles"):
+    for example in _surveyed(store, workshop, unread, prompts=format != "cycles"):
         answer = make(example, workshop)
         if format == "grpo" and isinstance(answer, Row):
             prompt = bytes.fromhex(answer.prompt_hash)[:8]
@@ -80,10 +85,11 @@ def _pairs(
     format: Format,
     workshop: Workshop,
     registry: Registry,
+    unread: list[LeftOut],
 ) -> Iterator[Row | LeftOut]:
     states, corrections = StateGroups(), store.examples.corrections()
     forks = forked_replies(store.forks.walk())
-    for example in _surveyed(store, workshop):
+    for example in _surveyed(store, workshop, unread):
         identity = example.act.action_id
         if (reason := unfit(example, workshop)) is not None:
             yield LeftOut(reason, (identity,))
@@ -99,9 +105,14 @@ def _pairs(
         yield from state_pairs(format, store.examples.numbered(group), workshop)
 
 
-def _surveyed(store: ExperienceReader, workshop: Workshop, *, prompts: bool = True) -> Iterator[Example]:
-    """The acts up to the last one of the survey."""
-    return store.examples.walk(prompts=prompts, upto=workshop.survey.last)
+def _surveyed(
+    store: ExperienceReader, workshop: Workshop, unread: list[LeftOut], *, prompts: bool = True
+) -> Iterator[Example]:
+    """The acts up to the last one of the survey. The replies before them that could not be read are put into
+    `unread`."""
+    for example in store.examples.walk(prompts=prompts, upto=workshop.survey.last):
+        unread.extend(unread_replies(example, workshop.selection))
+        yield example
 
 
 def _different(answers: Iterator[Row | LeftOut], near: float) -> Iterator[Row | LeftOut]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import signal
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+from conch.clients import http_client
 from conch.config import LEAST_WINDOW
 from conch.errors import ConfigError
 from conch.processes import ChildProcessLink, messages, run_child
@@ -39,7 +38,7 @@ async def live(child: ChildProcessLink[messages.EngineStart]) -> None:
         began = time.monotonic()
         server = await asyncio.to_thread(_serve, child.spec, own_log)
         seconds = time.monotonic() - began
-        context = await asyncio.to_thread(_context, server.listening_address, child.spec)
+        context = await _context(server.listening_address, child.spec)
         child.report(messages.EngineServed(url=server.listening_address, seconds=seconds, context=context))
         await ending
 
@@ -84,13 +83,12 @@ def log_to(file: Path) -> None:
     os.close(log)
 
 
-def _context(url: str, spec: messages.EngineStart) -> int:
+async def _context(url: str, spec: messages.EngineStart) -> int:
     """Tokens of context of each slot, as the server says: those that were asked for, or the model's, where these are
     fewer. Raises ConfigError where a prompt and a reply do not fit into them."""
-    asked = urllib.request.Request(f"{url}/props", headers={"authorization": f"Bearer {spec.key}"})  # noqa: S310
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(asked, timeout=PROPS_SECONDS) as answer:
-        context = int(json.load(answer)["default_generation_settings"]["n_ctx"])
+    async with http_client(url, {"authorization": f"Bearer {spec.key}"}, PROPS_SECONDS) as client:
+        answer = await client.get(f"{url}/props")
+    context = int(answer.raise_for_status().json()["default_generation_settings"]["n_ctx"])
     if context < LEAST_WINDOW:
         raise ConfigError(
             f"{spec.model} has a context of {context} tokens: a prompt and a reply need {LEAST_WINDOW}; choose another "

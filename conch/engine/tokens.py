@@ -12,9 +12,9 @@ from typing import Final
 import httpx2
 from pydantic import SecretStr
 
+from conch.clients import http_client
 from conch.errors import ConfigError
 from conch.log import get_logger
-from conch.minds import client_of
 
 log = get_logger(__name__)
 
@@ -35,14 +35,15 @@ class TokenCounter:
     """
 
     def __init__(self, base_url: str, key: SecretStr | None) -> None:
-        """`base_url`: as in `mind.base_url`. Raises ConfigError for one that is no address."""
+        """`base_url`: as in `mind.base_url`. Raises ConfigError for one that is no address,
+        ClientEnvironmentError."""
         try:
             url = httpx2.URL(base_url.rstrip("/").removesuffix("/v1") + "/tokenize")
         except httpx2.InvalidURL as error:
             raise ConfigError(f"mind.base_url is no address: {error}") from None
         headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key is not None else {}
         self._url = url
-        self._client = client_of(url, headers, SECONDS)
+        self._client = http_client(url, headers, SECONDS)
         self._known: OrderedDict[bytes, int] = OrderedDict()
         self._lacks, self._away_until = False, 0.0
         self.scale = 1.0

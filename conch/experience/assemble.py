@@ -18,6 +18,7 @@ from conch.folds import made_of, maker
 from conch.rewards import total
 from conch.text import cut
 from conch_schemas import (
+    HUMAN_SCORER,
     Action,
     ActionTaken,
     Claim,
@@ -38,6 +39,10 @@ from conch_schemas import (
 
 NO_WEIGHTS_DEADLINE = 30.0
 """Seconds from the act that an action waits for its weight set, where none is known."""
+
+NO_TASK = "The act belongs to no task."
+NOT_AWAITED = "It is not scored yet; no experience waits for it."
+"""Why a part of the weight set has no score, where that is no timeout."""
 
 _SHORT = 1024
 """Characters, or bytes of an output, that are left of what is far too long."""
@@ -99,10 +104,17 @@ def precedence(version: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     return version_order(release), release
 
 
+def is_awaited(part: Part) -> bool:
+    """Whether experiences wait for the part: it bears on the total, and its scorer is a program. A person may score an
+    act a day later or never, and what is only recorded changes no total: a score that comes late raises the
+    revision."""
+    return part.scorer != HUMAN_SCORER and (part.weight > 0.0 or part.role not in ("paid", "held_out"))
+
+
 def missing(parts: Sequence[Part], scores: Iterable[Score]) -> list[Part]:
-    """The parts of which the expected scorer has said nothing yet, neither a value nor a status."""
+    """The awaited parts of which the expected scorer has said nothing yet, neither a value nor a status."""
     there = {(score.component, score.scorer) for score in scores}
-    return [part for part in parts if (part.component, part.scorer) not in there]
+    return [part for part in parts if (part.component, part.scorer) not in there and is_awaited(part)]
 
 
 def patience(parts: Sequence[Part], scores: Iterable[Score]) -> float | None:
@@ -113,28 +125,39 @@ def patience(parts: Sequence[Part], scores: Iterable[Score]) -> float | None:
 
 
 def judge(
-    weights: str, parts: Sequence[Part], scores: Sequence[Score], others: Sequence[Part] = ()
+    weights: str,
+    parts: Sequence[Part],
+    scores: Sequence[Score],
+    others: Sequence[Part] = (),
+    *,
+    waits_for_all: bool = False,
 ) -> ExperienceVerdict:
-    """The verdict over the scores that have come; what is missing counts as timeout.
+    """The verdict over the scores that have come; an awaited part (`is_awaited`) that is missing counts as timeout, any
+    other one as not applicable until it comes.
 
     `parts` are those of the act, `others` the parts of the weight set that do not apply to it: they are shown as such.
+    `waits_for_all`: every part is awaited, as it was in earlier versions.
 
     A part is satisfied by its expected scorer alone, by that one's latest version. Everything else that was said (a
     component outside the weight set, somebody else's claim on a part) stands beside it with weight 0. A value outside
-    its part's range is an error. Complete: every part has come with whatever status, in time or late. Without a weight
-    set nothing is paid: total and coverage 0.
+    its part's range is an error. Complete: every awaited part has come with whatever status, in time or late. Without
+    a weight set nothing is paid: total and coverage 0.
     """
     newest = latest(scores)
-    complete = all((part.component, part.scorer) in newest for part in parts)
-    counted = {p.component: _in_range(p, newest.pop(k)) for p in parts if (k := (p.component, p.scorer)) in newest}
-    shown = [_shown(part, counted.get(part.component)) for part in parts]
-    shown += [_idle(part) for part in others if (part.component, part.scorer) not in newest]
+    open_parts = [part for part in parts if not waits_for_all and not is_awaited(part) and _key(part) not in newest]
+    complete = all(_key(part) in newest or part in open_parts for part in parts)
+    counted = {p.component: _in_range(p, newest.pop(k)) for p in parts if (k := _key(p)) in newest}
+    shown = [
+        _unscored(part, NOT_AWAITED) if part in open_parts else _shown(part, counted.get(part.component))
+        for part in parts
+    ]
+    shown += [_unscored(part, NO_TASK) for part in others if _key(part) not in newest]
     beside = [_scored(newest[key], 0.0, "paid") for key in sorted(newest)[:MAX_BESIDE]]
     if not parts:
         return ExperienceVerdict(
             scores=tuple(beside), total=0.0, breakdown=(), coverage=0.0, complete=False, weights=weights
         )
-    result = total(parts, counted)
+    result = total([part for part in parts if part not in open_parts], counted)
     return made_of(
         ExperienceVerdict,
         scores=(*shown, *beside),
@@ -144,6 +167,10 @@ def judge(
         complete=complete,
         weights=weights,
     )
+
+
+def _key(part: Part) -> tuple[str, str]:
+    return part.component, part.scorer
 
 
 def _in_range(part: Part, score: Score) -> Score:
@@ -170,13 +197,13 @@ def _shown(part: Part, score: Score | None) -> ScoredPart:
     )
 
 
-def _idle(part: Part) -> ScoredPart:
+def _unscored(part: Part, why: str) -> ScoredPart:
     return ScoredPart(
         component=part.component,
         value=None,
-        weight=0.0,
+        weight=part.weight,
         status="not_applicable",
-        explanation="The act belongs to no task.",
+        explanation=why,
         scorer=part.scorer,
         version="",
         role=part.role,

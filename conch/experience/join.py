@@ -154,6 +154,20 @@ class Join:
             case = JoinCase(work.numbers[action], action)
             work.cases[action] = case if action in work.begun else self._read(case)
 
+    def judged_again(self, number: int, action: str) -> bytes | None:
+        """The JSON of the verdict that the rows of an act come to, today or in a version that waited for every part;
+        None: there is no act, or its weight set is not stored."""
+        case = self._read(JoinCase(number, action))
+        if case.act is None or not (force := self._in_force(case, case.act.agent)).version:
+            return None
+        parts, others = force.of(case.act)
+        scores = _in_order(case)
+        again = json_of(judge(force.version, parts, scores, others))
+        if again == case.verdict:
+            return again
+        earlier = json_of(judge(force.version, parts, scores, others, waits_for_all=True))
+        return earlier if earlier == case.verdict else again
+
     def _read(self, case: JoinCase) -> JoinCase:
         """The case with all that its rows say."""
         row = self._file.row(_ACT, case.number)
@@ -210,7 +224,7 @@ class Join:
     def _close(self, work: JoinTransaction, case: JoinCase, clock: float) -> ExperienceRecorded | None:
         assert case.act is not None
         force = self._in_force(case, case.act.agent)
-        scores = [score for _, score in sorted(case.scores.values(), key=itemgetter(0))]
+        scores = _in_order(case)
         parts, others = force.of(case.act)
         wait = patience(parts, scores)
         if not case.revision and wait is not None and case.started + wait > clock:
@@ -232,6 +246,11 @@ class Join:
             force = _in_force(-1, upto, None) if row is None else _in_force(row[0], upto, row[1])
             self.known.force[agent] = force
         return force
+
+
+def _in_order(case: JoinCase) -> list[Score]:
+    """The scores of a case in the order of the stream."""
+    return [score for _, score in sorted(case.scores.values(), key=itemgetter(0))]
 
 
 def _score(row: Sequence[Any]) -> Score:

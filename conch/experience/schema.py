@@ -1,8 +1,10 @@
-"""The tables of the store's file."""
+"""The tables of the store's file, their version, and the sentences on a store of another version."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from conch.version import describe_writer
 
 SCHEMA_VERSION: Final = 8
 OPENED_SINCE: Final = 4
@@ -11,8 +13,11 @@ from before stay as they are. In 6 experiences have the column `changed`, which 
 `contexts` also holds corrections of answers (kind `correction:` and the place) and, under the act 0, system prompts
 (kind `policy:` and the digest of the policy). 6 also has the tables of forks and of
 reviews, 7 that of training, 8 an index of the acts that moved a goal."""
-MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
-"""The last version that opens a store of an older schema, and rewrites it as one of OPENED_SINCE."""
+MIGRATED_BY: Final = "d6c4a2b"
+"""The revision of the repository, the last one that opens a store of an older schema and rewrites it as one of
+OPENED_SINCE."""
+COPIED_BY: Final = "5e7efa5"
+"""The last revision that opens a store of schema 6 in PostgreSQL, and copies it into a file."""
 
 # Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
 # `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.
@@ -127,3 +132,23 @@ TABLES: Final = (
     *_TRAINING,
     *_GOAL_MOVES,
 )
+NAME_WRITER: Final = """INSERT INTO meta VALUES ('conch', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+    WHERE meta.value <> excluded.value"""
+"""Writes down the version that opens the store to write; no row is written where that stands there."""
+WRITER: Final = "SELECT value FROM meta WHERE name = 'conch'"
+"""Gone in a store that no version since 0.2.0 has written."""
+
+
+def describe_newer(store: str, schema: int, named: object) -> str:
+    """The sentence on a store of a newer layout. `named`: what the store names as the version that wrote it."""
+    writer, advice = describe_writer(named, "a newer Conch")
+    return f"The experience store {store} was written by {writer} ({_describe_layouts(schema)}): {advice}."
+
+
+def describe_older(store: str, schema: int, advice: str) -> str:
+    """The sentence on a store of an older layout. `advice`: what to do."""
+    return f"The experience store {store} was written by an older Conch ({_describe_layouts(schema)}): {advice}."
+
+
+def _describe_layouts(schema: int) -> str:
+    return f"schema {schema}, this one knows {SCHEMA_VERSION}"

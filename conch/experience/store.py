@@ -75,7 +75,7 @@ from conch_schemas import (
 )
 
 if TYPE_CHECKING:
-    from conch.witness import StoredAct
+    from conch.witness import EventRow, StoredAct
 
 FACTS: tuple[type[Event], ...] = (
     ThoughtFormed,
@@ -312,7 +312,50 @@ class ChainReader(Protocol):
         ...
 
     def unrecorded(self, agent: str) -> set[str]:
-        """Actions whose scores may have no mark yet: they wait for scores, or for their experience's publication."""
+        """Actions without an experience: they wait for scores."""
+        ...
+
+    def unpublished(self, agent: str) -> set[tuple[str, int]]:
+        """(action id, revision) of the experiences that wait for their publication."""
+        ...
+
+    def follows(self, action: str) -> bool:
+        """Whether the action's stored total, with all that adds up to it, is what its stored scores come to by the
+        stored weight set that governs it."""
+        ...
+
+    def beside(self, agent: str) -> Iterator[EventRow]:
+        """The agent's stored events that belong to no act, or stand beside one: weight sets, changes of needs that no
+        act made, reviews, candidates of forks, events of training."""
+        ...
+
+    def prompts(self) -> dict[str, tuple[str, int]]:
+        """The system prompts of all agents' policies, with their places, by the policy's digest."""
+        ...
+
+    def policy_marks_of_others(self, agent: str) -> Iterator[Mark]:
+        """The marks of other agents' policies, in no order."""
+        ...
+
+    def strays(self) -> list[tuple[str, int]]:
+        """(what it is, number of its act) of the rows, of all agents, whose act is not stored or not named by its
+        number."""
+        ...
+
+    def mark_places(self, agent: str) -> dict[int, int]:
+        """Sequence -> place of the agent's marks."""
+        ...
+
+    def last_place(self, agent: str) -> int:
+        """The highest place of the agent's acts and marks; 0: it has none."""
+        ...
+
+    def ends(self) -> list[int]:
+        """The place at which each stream that was replaced ended, oldest first."""
+        ...
+
+    def base(self) -> int:
+        """What is added to a sequence of the present stream to make a place; above 0 once the stream was replaced."""
         ...
 
     def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:

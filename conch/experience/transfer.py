@@ -22,7 +22,7 @@ from conch.experience.write_batch import InsertStatement, Row
 
 BATCH: Final = 2000
 """Rows to a transaction."""
-_OWN: Final = ("application", "schema", IMPORTING, POSITIONS)
+_OWN: Final = ("application", "schema", "conch", IMPORTING, POSITIONS)
 """Values of the table `meta` that belong to the target."""
 
 

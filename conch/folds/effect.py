@@ -17,19 +17,23 @@ LEAST_NEW: Final = 5
 
 
 def tool_result(action: ActionTaken) -> ToolResult | None:
-    """The result of a valid tool call; None for every other act, and after a crash, where no outcome is known.
+    """The result of a valid tool call; None for every other act, after a crash, where no outcome is known, and where
+    the tool could not be used for a reason outside of the agent.
 
     A check that ran to its end is a success whatever its verdict if the workspace had changed since it ran last; else
-    it is idle, unless the act had another effect. What was blocked is a failure.
+    it is idle, unless the act had another effect. A test program that gave no result of a test is idle, unless a goal
+    moved: the output and the files of a failed build are no effect. What was blocked is a failure.
     """
     act, status, effect = action.action, action.outcome.status, action.effect
-    if act.kind != "TOOL" or not act.valid or status == "unknown":
+    if act.kind != "TOOL" or not act.valid or status == "unknown" or action.outcome.unavailable:
         return None
     if effect is None or status == "blocked":
         return "success" if status == "success" else "failure"
     ran = [check for check in effect.checks if check.ran]
     if any(check.changed_since for check in ran):
         return "success"
+    if any(check.no_result for check in effect.checks):
+        return "success" if effect.kind in ("progress", "answer") else "idle"
     if ran or status == "success":
         return "idle" if effect.kind == "none" else "success"
     return "failure"

@@ -20,7 +20,7 @@ from conch.cycle.state.memory import ActiveGoal
 from conch.forks.changes import CopyChange, CopyChanges
 from conch.snapshots import RecordedDecision, SnapshotShelf, TooLargeError
 from conch.text import cut
-from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Toolbox, ToolContext, ToolPolicy
+from conch.tools import BUILTIN_TOOLS, PROGRAM_TOOLS, Notes, Sandbox, Toolbox, ToolContext, ToolPolicy
 from conch.values import Values
 from conch_schemas import (
     Action,
@@ -35,8 +35,6 @@ from conch_schemas import (
 
 CONFINED: Final = frozenset({"filesystem", "notes", "reply"})
 """Tools that work inside this process, on the copy, on notes beside it, and on nothing."""
-PROGRAMS: Final = frozenset({"shell", "git"})
-"""Tools that run programs: in a fork only where the sandbox confines them."""
 SHOWN_PATHS: Final = 100
 _KNOWN_THEN = "Whether it brought new lines depends on what the agent knew then."
 _CHECKED_THEN = "Whether the workspace had changed since this check ran last depends on the agent's history."
@@ -114,7 +112,7 @@ class CandidateRunner:
             return "tools.policy asks a person for an approval of it"
         if effect_of(action) not in ("read", "workspace"):
             return f"{action.skill} may change what is outside of the workspace, which nothing takes back"
-        if action.tool in PROGRAMS:
+        if action.tool in PROGRAM_TOOLS:  # in a fork only where the sandbox confines them
             return _NO_SANDBOX if self._settings.tools.sandbox == "off" else self._sandbox.detect()
         return None if action.tool in CONFINED else f"{action.tool} is no built-in tool, and works outside of the copy"
 

@@ -69,7 +69,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def answer_of_trial(answer: Callable[[], str]) -> None:
     """Print what `answer` gives, and end this process at once, without waiting for threads and exit
     handlers of the plug-in. What the plug-in prints goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     answers.write(answer())
     answers.flush()

@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
-from conch.actions import Argument, Registry, ToolSpec, parse
+from conch.actions import Argument, Registry, ToolSchema, ToolSpec, UnreadableSchemaError, parse
 from conch.errors import ContractError
-from conch.rules import Message, Rule, Trajectory, declare_as, rule_of
+from conch.rules import Message, Rule, Trajectory, declare_as, rule_of, state_and_value
 from conch.text import cut
 from conch_schemas import ActionTaken, action_id, cycle_event_id, source_of
 
@@ -26,7 +26,6 @@ R = TypeVar("R")
 AGENT: Final = "offline"
 """Agent name of these acts."""
 _SPACE: Final = UUID("8a5f4f0e-6a0b-4f43-9d0c-2b6a1d2f7c11")
-_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 
 
 def act_of(prompt: Any, completion: Any, columns: Mapping[str, object] | None = None) -> ActionTaken:
@@ -99,7 +98,7 @@ def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
             said: Any = await found if inspect.isawaitable(found) else found
         if info.timeout is not None and time.monotonic() - began > info.timeout:
             raise TimeoutError(f"no value within {info.timeout:g} s")
-        value: float | None = said[1] if state else said
+        value: float | None = state_and_value(said, state)[1] if state else said
         return value
 
     declare_as(ask, declared)  # its range holds
@@ -153,21 +152,23 @@ def _spec(tool: Any) -> ToolSpec:
     function = tool.get("function", tool) if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise ContractError(f"the tool {str(tool)[:80]!r} is neither a built-in one nor a function's JSON schema")
-    schema = function.get("parameters") or {}
-    required = schema.get("required") or ()
+    name = function["name"].lower()
+    try:
+        schema = ToolSchema(function.get("parameters"))
+    except UnreadableSchemaError as error:
+        raise ContractError(f"the tool {name[:80]!r}: {error}") from None
     arguments = (
-        Argument(name, type=_type(about), required=name in required, choices=_choices(about))
-        for name, about in (schema.get("properties") or {}).items()
-        if about is not None  # a data set fills the tables of a column up with None
+        _argument(schema, argument)
+        for argument, described in schema.properties.items()
+        if described is not None  # a data set fills the tables of a column up with None
     )
-    return ToolSpec(function["name"].lower(), str(function.get("description") or ""), tuple(arguments))
+    return ToolSpec(name, str(function.get("description") or ""), tuple(arguments))
 
 
-def _type(about: Mapping[str, object]) -> Any:
-    named = about.get("type")
-    return named if named in _TYPES else "string"
-
-
-def _choices(about: Mapping[str, object]) -> tuple[str, ...]:
-    listed: Any = about.get("enum") or ()
-    return tuple(listed) if _type(about) == "string" and all(isinstance(one, str) for one in listed) else ()
+def _argument(schema: ToolSchema, name: str) -> Argument:
+    required = name in schema.required
+    try:
+        described = schema.argument(name)
+    except UnreadableSchemaError:
+        return Argument(name, required=required)
+    return Argument(name, described.type, required, described.choices)

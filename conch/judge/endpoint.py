@@ -10,7 +10,7 @@ from typing import Final
 from conch.config import JudgeSettings, MindSettings
 from conch.errors import JudgeError, ModelError
 from conch.judge.question import JudgeQuestion
-from conch.minds import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
+from conch.minds import ChatEndpoint, ConnectionPool, StreamedReply, TransientError, split_reasoning
 from conch.text import well_formed
 from conch_schemas import JsonObject
 
@@ -18,6 +18,8 @@ MAX_TOKENS: Final = 4096
 """Token limit of one answer: a reasoning model uses tokens before its first word."""
 REFUSED: Final = frozenset({400, 422})
 """Statuses of endpoints that do not support a part of the request."""
+UNREAD: Final = 2
+"""Answers in a row that cannot be read, from which the next plainer form is asked for."""
 PLAINER: Final[tuple[frozenset[str], ...]] = (
     frozenset(),
     frozenset({"response_format"}),
@@ -27,7 +29,8 @@ PLAINER: Final[tuple[frozenset[str], ...]] = (
 
 
 class JudgeEndpoint:
-    """Sends questions, a bounded number at once. The first request form that the endpoint accepts is kept."""
+    """Sends questions, a bounded number at once. The first request form that the endpoint accepts, and whose answers
+    can be read, is kept."""
 
     def __init__(
         self, name: str, settings: JudgeSettings, mind: MindSettings, count: Callable[[], Awaitable[None]]
@@ -45,9 +48,11 @@ class JudgeEndpoint:
         self._endpoint = ChatEndpoint(base_url, key, self._line, section=f"rewards.judges.{name}")
         self._turns = asyncio.Semaphore(settings.concurrency)
         self._timeout, self._plainer = settings.timeout, 0
+        self._unread = 0
+        """Answers that could not be read, in a row."""
 
     async def ask(self, question: JudgeQuestion) -> str:
-        """The raw answer. Raises JudgeError, `passing` where a retry may succeed.
+        """The answer without reasoning. Raises JudgeError, `passing` where a retry may succeed.
 
         The timeout runs from the request, not from when the question begins to wait for a slot.
         """
@@ -65,7 +70,8 @@ class JudgeEndpoint:
                 raise JudgeError(str(failure), passing=not failure.fatal) from None
         if reply.finish_reason == "length":
             raise JudgeError(f"the answer of {self.model} was cut off at {MAX_TOKENS} tokens", passing=True)
-        return well_formed("".join(reply.parts))
+        _, answer = split_reasoning(reply.text)
+        return answer
 
     async def close(self) -> None:
         """Close the connections; the next question opens them again. A second call does nothing."""
@@ -78,10 +84,13 @@ class JudgeEndpoint:
             try:
                 reply = await self._endpoint.once(self._body(question, PLAINER[plainer]))
             except ModelError as failure:
-                if failure.status not in REFUSED or plainer + 1 == len(PLAINER):
+                self._unread = self._unread + 1 if failure.unread else 0
+                is_refusal = failure.status in REFUSED or self._unread >= UNREAD
+                if not is_refusal or plainer + 1 == len(PLAINER):
                     raise
                 plainer += 1
             else:
+                self._unread = 0
                 self._plainer = max(plainer, self._plainer)
                 return reply
 

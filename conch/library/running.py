@@ -138,6 +138,7 @@ async def running(
     async with AsyncExitStack() as stack:
         place = Home.at(home) if home is not None else Home(Path(stack.enter_context(_temporary())))
         stack.enter_context(place.owned())
+        place.name_version()
         given = settings or (load(None, place, {}) if home is not None else OWN_SPEED)
         given = given.model_copy(update={"agent": agent}) if agent is not None else given
         prepared = await prepare(bus, place, given, [str(rule) for rule in rules])

@@ -7,9 +7,7 @@ from .constraint.trial import try_endpoint as try_endpoint
 from .constraint.trial import valid_share as valid_share
 from .endpoint import ChatEndpoint as ChatEndpoint
 from .endpoint import ConnectionPool as ConnectionPool
-from .endpoint import StreamedReply as StreamedReply
 from .endpoint import TransientError as TransientError
-from .endpoint import client_of as client_of
 from .factory import MindFactory as MindFactory
 from .frozen.choices import ChoiceLog as ChoiceLog
 from .frozen.choices import DrawnChoice as DrawnChoice
@@ -43,6 +41,9 @@ from .protocol import SensorValue as SensorValue
 from .protocol import Situation as Situation
 from .protocol import TokenSource as TokenSource
 from .reflex import ReflexMind as ReflexMind
+from .replies.error_words import words_in as words_in
+from .replies.reasoning import split_reasoning as split_reasoning
+from .replies.reply import StreamedReply as StreamedReply
 from .scripted import ScriptedMind as ScriptedMind
 from .scripted import ScriptLine as ScriptLine
 from .several import MindChain as MindChain

@@ -1,4 +1,4 @@
-"""Differences between OpenAI-compatible endpoints: refused fields, reasoning in a reply, code fences. Pure.
+"""Differences between OpenAI-compatible endpoints: refused fields, code fences. Pure.
 
 The SDK of OpenAI knows its own endpoint alone; the others differ in what they refuse with status 400.
 """
@@ -41,9 +41,6 @@ _NAMED = {
     "stream": re.compile(r"(?<![\w-])stream(?:ing|ed)?(?![\w-])", re.IGNORECASE),
     **{field: re.compile(rf"(?<![\w-]){field}(?![\w-])") for field in OPTIONAL if field not in ("system", "stream")},
 }
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
-_OPENED_BEFORE = re.compile(r"(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
-_ACTION = re.compile(r"\s*(?:TOOL|DO_NOTHING|REFLECT):", re.IGNORECASE | re.ASCII)
 _FENCE = re.compile(r"(`{3,})[\w+-]*[ \t]*\r?\n")
 _TICKED = re.compile(r"\s*(`+)([^`\n]+)\1\s*")
 
@@ -109,18 +106,6 @@ def _as_json(value: JsonValue) -> JsonValue:
             found: JsonValue = json.loads(value)
             return found
     return value
-
-
-def split_reasoning(text: str) -> tuple[str, str]:
-    """(reasoning, reply): a beginning `<think>…</think>` is no part of the reply, nor what precedes a `</think>` whose
-    beginning the endpoint has left out. Of a reply that begins as an action, nothing is taken."""
-    if _ACTION.match(text):
-        return "", text
-    if found := _THOUGHT.match(text):
-        return found[1], text[found.end() :].lstrip()
-    if "</think" in text and (found := _OPENED_BEFORE.match(text)):
-        return found[0], text[found.end() :].lstrip()
-    return "", text
 
 
 def without_fence(text: str) -> str:

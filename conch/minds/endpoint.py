@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ipaddress
-import json
 import re
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.cookiejar import DefaultCookiePolicy
-from typing import cast
 
 import httpx2
 from pydantic import SecretStr
 
+from conch.clients import http_client
 from conch.errors import ConfigError, ModelError
-from conch.minds.dialect import REFUSED, RequestForm
-from conch.text import safe_text
-from conch_schemas import JsonObject, Usage
+from conch.minds.dialect import RequestForm
+from conch.minds.replies.documents import ReplyDocument, ReplyDocuments
+from conch.minds.replies.error_words import error_in, error_words
+from conch.minds.replies.reply import MAX_REPLY, StreamedReply
+from conch.text import decoded, safe_text, text_decoder
 
-MAX_REPLY = 1024 * 1024
-"""Most characters of a reply."""
-MAX_REFUSAL = 1000
-"""Most characters of a refusal that are kept."""
-MAX_BODY = 4 * MAX_REPLY
-"""Most bytes that are read of a body that is not streamed."""
 MAX_STREAM = 64 * MAX_REPLY
-"""Most bytes of a stream: an event with a few characters takes some hundred bytes."""
+"""Most characters of a stream: an event with a few characters takes some hundred."""
 MAX_SILENT = 10_000
 """Most consecutive lines of a stream without content, such as keep-alive comments."""
 SHOWN_BODY = 4096
@@ -38,20 +29,43 @@ CONNECT_SECONDS = 10.0
 """Longest wait for a connection, in seconds; the next attempt may use another address."""
 CALLS = 64
 """Concurrent requests of all minds in a process, one connection each; further ones wait for a slot."""
-RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Temporary HTTP statuses: the request is retried."""
+OVERLOADED = frozenset({503, 524, 529})
+"""Statuses of an endpoint that has too much to do: the standard's, Cloudflare's for a server that takes too long, and
+Anthropic's."""
+RETRIED = frozenset({408, 425, 429, 500, 502, 504, 520, 521, 522, 523}) | OVERLOADED
+"""Temporary HTTP statuses, Cloudflare's among them: the request is retried."""
+TOO_LARGE = frozenset({400, 413, 422, 500})
+"""Statuses with which endpoints refuse a prompt that does not fit: TGI's is 422, Groq's 413, older llama.cpp's 500."""
 
 _ADVICE = {
     400: "the endpoint refuses the request",
     401: "the endpoint does not accept the key: check {0}.api_key",
     403: "the endpoint does not allow this key to do that: check {0}.api_key and {0}.model",
+    413: "the request is too large: set {0}.prompt_tokens to less",
     404: "there is no such address or model: check {0}.base_url (up to and with /v1) and {0}.model",
 }
 
+_LABELS = frozenset({"text/event-stream", "application/json"})
+"""Content types of a completion: an empty body of theirs is a reply that broke off."""
+_MARK_BYTES = 2
+"""Bytes from which an encoding is known by its byte order mark."""
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 """The beginning of an address that no endpoint has, such as file: or data:."""
-_TOO_LONG = re.compile(r"context[_ ](?:length|size|window)|max_model_len|(?:prompt|input) is too long", re.IGNORECASE)
-"""How an endpoint says that a prompt does not fit: OpenAI, vLLM and LiteLLM; llama.cpp; others."""
+_TOO_LONG = re.compile(
+    "|".join((
+        r"context[_ ](?:length|size|window|limit)|max_model_len|max_seq_len|\bn_ctx|上下文长度|超[过出]最大",
+        r"(?:prompt|input|messages?|request|string)(?: token)?(?: length)?(?: is| are)? too long",
+        r"(?:input|prompt) token count|too many (?:input )?tokens|input tokens exceeded|expected maxLength",
+        r"exceed\w* (?:the )?(?:model )?token limit|tokens (?:\(\d+\) )?(?:has |have )?exceed",
+        r"exceed\w* (?:the )?max(?:imum)?(?: allowed)?(?: input| prompt)? (?:length|tokens)",
+        r"maximum (?:model|prompt|input) length|range of input length|input length limit",
+        r"longer than the (?:model|maximum)|reduce the length of|`?inputs`? (?:tokens \+|must have less than)",
+    )),
+    re.IGNORECASE,
+)  # fmt: skip
+"""How endpoints say that a prompt does not fit. Of the context speak OpenAI, vLLM, SGLang, LiteLLM, llama.cpp, Ollama,
+LM Studio, Mistral, DeepSeek and OpenRouter; of the input token count Gemini; of `inputs` TGI; of a prompt that is too
+long Anthropic. Bedrock, Cohere, xAI, Groq, Qwen, Kimi, GLM and MiniMax have words of their own."""
 
 
 class TransientError(Exception):
@@ -85,94 +99,6 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     return max(0.0, seconds) if seconds < float("inf") else None
 
 
-@dataclass
-class StreamedReply:
-    """A reply that grows chunk by chunk."""
-
-    parts: list[str] = field(default_factory=list)
-    size: int = 0
-    finish_reason: str | None = None
-    usage: Usage = field(default_factory=Usage)
-    model: str | None = None
-    refusal: str = ""
-    """What the model said when it refused, where the endpoint tells that apart."""
-    call: tuple[str, str] | None = None
-    """The first call of a tool: its name, and its arguments as JSON text."""
-    reasoned: int = 0
-    """Characters of reasoning that came beside the reply."""
-    counted: bool = False
-    """Whether the endpoint counted the tokens."""
-    cached: int = 0
-    """Tokens of the prompt that the endpoint had in its cache, where it says so."""
-    logprob: float | None = None
-    """Sum of the log probabilities of its tokens, where the endpoint reports them."""
-
-    @property
-    def so_far(self) -> str:
-        """The reply's text as far as it has come, else the call of a tool in it; without reasoning beside it."""
-        return "".join(self.parts) or " ".join(self.call or ())
-
-    def take(self, chunk: JsonObject, key: str) -> None:
-        """Append one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
-
-        Anything that is not shaped like a completion raises TypeError, AttributeError or ValueError.
-        """
-        if isinstance(chunk.get("model"), str) and chunk["model"]:
-            self.model = chunk["model"][:200]
-        if chunk.get("usage"):
-            counts = chunk["usage"]
-            self.counted = bool(counts.get("prompt_tokens"))
-            self.cached = max(0, int((counts.get("prompt_tokens_details") or {}).get("cached_tokens") or 0))
-            self.usage = Usage(
-                input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0
-            )
-        for choice in chunk.get("choices") or ():
-            if choice.get("index") in (0, None):  # other choices were not requested
-                said = choice.get(key) or {}
-                self._beside(said)
-                self._add(said.get("content"))
-                for call in said.get("tool_calls") or ():
-                    self._called(call)
-                self.finish_reason = choice.get("finish_reason") or self.finish_reason
-                for token in (choice.get("logprobs") or {}).get("content") or ():
-                    self.logprob = (self.logprob or 0.0) + float(str(token.get("logprob")))
-
-    def _beside(self, said: JsonObject) -> None:
-        """Take what comes beside the content: reasoning by either of its names, and the words of a refusal."""
-        reasoning, refusal = said.get("reasoning_content") or said.get("reasoning"), said.get("refusal")
-        if isinstance(reasoning, str):
-            self.reasoned += len(reasoning)
-        if isinstance(refusal, str):
-            self.refusal = (self.refusal + refusal)[:MAX_REFUSAL]
-        if self.reasoned > MAX_REPLY:
-            raise ModelError(f"the endpoint's reasoning goes on past {MAX_REPLY} characters; it was left there")
-
-    def _called(self, call: JsonObject) -> None:
-        """Append a part of the first call of a tool; others were not asked for."""
-        if call.get("index") not in (0, None):
-            return
-        part, (name, arguments) = call.get("function") or {}, self.call or ("", "")
-        more = part.get("arguments") or ""
-        if not isinstance(more, str) or not isinstance(part.get("name") or "", str):
-            raise TypeError("a call is no text")
-        if "index" in call or self.call is None:  # in an answer that is whole, calls have no index
-            self.call = (name + (part.get("name") or ""), arguments + more)
-            self._bound(len(more))
-
-    def _add(self, content: object) -> None:
-        if content is None:  # a chunk with only a role, a tool call or reasoning
-            return
-        if not isinstance(content, str):
-            raise TypeError("content is no text")
-        self.parts.append(content)
-        self._bound(len(content))
-
-    def _bound(self, more: int) -> None:
-        self.size += more
-        if self.size > MAX_REPLY:
-            raise ModelError(f"the endpoint's reply goes on past {MAX_REPLY} characters; it was left there")
-
-
 class ConnectionPool:
     """The connections to an endpoint, shared by all minds of a process. The caller that makes it closes it."""
 
@@ -183,7 +109,7 @@ class ConnectionPool:
         self._client: httpx2.AsyncClient | None = None
 
     def client(self, url: httpx2.URL, key: str) -> httpx2.AsyncClient:
-        """The shared client, made with the first mind's address and key."""
+        """The shared client, made with the first mind's address and key. Raises ClientEnvironmentError."""
         if self._client is None:
             headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
             if key:
@@ -191,7 +117,7 @@ class ConnectionPool:
             # No read timeout: a model may think for long before its first word. The deadline covers it.
             timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
             limits = httpx2.Limits(max_connections=CALLS, max_keepalive_connections=CALLS)
-            self._client = client_of(url, headers, timeout, limits)
+            self._client = http_client(url, headers, timeout, limits)
         return self._client
 
     async def close(self) -> None:
@@ -206,7 +132,7 @@ class ChatEndpoint:
 
     def __init__(self, base_url: str, key: SecretStr | None, line: ConnectionPool, *, section: str) -> None:
         """`section`: the section of these settings (`mind`), for error messages. Raises ConfigError for an address or a
-        key that cannot be used."""
+        key that cannot be used, ClientEnvironmentError for a proxy or certificates of the environment."""
         self._line, self._section = line, section
         self._key = key.get_secret_value() if key else ""
         if not (self._key.isascii() and (self._key.isprintable() or not self._key)):
@@ -214,6 +140,7 @@ class ChatEndpoint:
         self._url = _address(base_url, section)
         self.where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
         """The address, without secrets."""
+        self._line.client(self._url, self._key)  # what keeps it from being made is known before the first request
 
     async def once(self, body: bytes, heard: Callable[[StreamedReply], None] = lambda _: None) -> StreamedReply:
         """The complete reply to one request. `heard` is called with the reply so far, at every part of it.
@@ -232,7 +159,7 @@ class ChatEndpoint:
         except httpx2.HTTPError as error:
             what = self._shown(str(error)) or type(error).__name__
             if begun:
-                raise ModelError(f"{self.where} broke off its reply: {what}") from None
+                raise ModelError(f"{self.where} broke off its reply: {what}", unread=True) from None
             raise TransientError(f"{self.where} cannot be reached: {what}", unreachable=True) from None
 
     async def _refuse(self, response: httpx2.Response) -> None:
@@ -240,7 +167,7 @@ class ChatEndpoint:
         if status == 200:
             return
         body = await _some(response, 64 * 1024)
-        said = self._shown(_error_in(body))
+        said = self._shown(error_words(body))
         sentence = f"{self.where} answered {status}" + (f": {said}" if said else "")
         if 300 <= status < 400:
             there = self._shown(response.headers.get("location", "")) or "another address"
@@ -248,45 +175,69 @@ class ChatEndpoint:
             raise TransientError(
                 f"{sentence}: a redirect to {there}, which is not followed, as the key would go along{instead}"
             )
+        if status in TOO_LARGE and _TOO_LONG.search(body):
+            raise ModelError(
+                f"{sentence} (the prompt does not fit into the model's context: set {self._section}.context_window to "
+                f"its size, or {self._section}.prompt_tokens to less)",
+                fatal=True,
+                status=status,
+                detail=self._without_key(body),
+            )
         if status in RETRIED:
+            sentence += " (it is overloaded)" if status in OVERLOADED else ""
             after = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
             raise TransientError(sentence, after, status=status)
         advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
-        if status in REFUSED and _TOO_LONG.search(body):
-            advice = (
-                f"the prompt does not fit into the model's context: set {self._section}.context_window to its size, or "
-                f"{self._section}.prompt_tokens to less"
-            )
         raise ModelError(f"{sentence} ({advice})", fatal=status < 500, status=status, detail=self._without_key(body))
 
     async def _read(self, response: httpx2.Response, heard: Callable[[StreamedReply], None]) -> StreamedReply:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        reply = StreamedReply()
-        if kind == "text/event-stream":
-            async for data in _data(response, self.where):
-                self._take(reply, data, "delta")
+        """The reply in a body. What counts is what the body holds: gateways label it as they like."""
+        label = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        documents, reply, begins = ReplyDocuments(label), StreamedReply(), ""
+        text = _BoundedText(response, self.where)
+        async for part in text.parts():
+            begins = begins if len(begins) >= SHOWN_BODY else begins + part[:SHOWN_BODY]
+            for document in self._documents(documents.feed(part), begins):
+                text.silent = 0
+                self._take(reply, document)
                 heard(reply)
-        elif kind == "application/json":  # the endpoint does not support streaming
-            self._take(reply, await _some(response, MAX_BODY), "message")
-        else:
-            begins = self._shown(await _some(response, SHOWN_BODY))
+            if documents.is_ended or documents.kind == "other":
+                break
+        for document in self._documents(documents.end(), begins):
+            self._take(reply, document)
+            heard(reply)
+        if documents.kind == "other" or (documents.kind == "unknown" and label not in _LABELS):
             raise ModelError(
-                f"{self.where} answered 200 with {self._shown(kind) or 'no content type'}, not with a completion; it "
-                f"begins: {begins or 'nothing'} (check {self._section}.base_url, up to and with /v1)",
+                f"{self.where} answered 200 with {self._shown(label) or 'no content type'}, not with a completion; it "
+                f"begins: {self._shown(begins) or 'nothing'} (check {self._section}.base_url, up to and with /v1)",
                 fatal=True,
+                unread=True,
             )
+        if documents.is_ended or (documents.kind == "json" and reply.is_message):
+            reply.end()
         if reply.finish_reason is None:
-            raise ModelError(f"{self.where} ended its reply without a finish_reason: it is not whole")
+            raise ModelError(f"{self.where} ended its reply without a finish_reason: it is not whole", unread=True)
         return reply
 
-    def _take(self, reply: StreamedReply, data: str, key: str) -> None:
+    def _documents(self, documents: Iterator[ReplyDocument], body: str) -> Iterator[ReplyDocument]:
+        """The documents. Raises ModelError for data that is none; `body`: how what they are read from begins."""
         try:
-            chunk = json.loads(data)
-            if chunk.get("error"):
-                raise ModelError(f"{self.where} reported an error in its reply: {self._shown(_error_in(data))}")
-            reply.take(chunk, key)
+            yield from documents
+        except (ValueError, RecursionError) as error:
+            raise self._no_completion(getattr(error, "doc", body)) from None
+
+    def _take(self, reply: StreamedReply, document: ReplyDocument) -> None:
+        if document.value is None:  # it keeps the connection alive
+            return
+        if (error := error_in(document)) is not None:
+            raise ModelError(f"{self.where} reported an error in its reply: {self._shown(error)}", unread=True)
+        try:
+            reply.take(document.value)
         except (ValueError, TypeError, AttributeError, RecursionError):
-            raise ModelError(f"{self.where} sent what is no completion: {self._shown(data)[:80]}") from None
+            raise self._no_completion(document.text) from None
+
+    def _no_completion(self, text: str) -> ModelError:
+        return ModelError(f"{self.where} sent what is no completion: {self._shown(text)[:80]}", unread=True)
 
     def _shown(self, text: str) -> str:
         """At most 300 characters of `text` on one line, without control characters and without the key."""
@@ -306,58 +257,36 @@ def _address(base_url: str, section: str) -> httpx2.URL:
     return url
 
 
-def client_of(
-    url: httpx2.URL,
-    headers: dict[str, str],
-    timeout: httpx2.Timeout | float,
-    limits: httpx2.Limits = httpx2.Limits(),  # noqa: B008 - not changed
-) -> httpx2.AsyncClient:
-    """A client for an endpoint of a model: it keeps no cookies, and asks no proxy for an address of this machine."""
-    client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, mounts=_direct(url))
-    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
-    return client
-
-
-def _direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
-    """The `mounts` of a client of httpx2 that reach addresses of this machine without a proxy: a proxy would get data
-    that is not to leave the machine. For other machines the proxies of the environment apply."""
-    host = url.host
-    pattern = f"all://{f'[{host}]' if ':' in host else host}"
-    with contextlib.suppress(ValueError):
-        address = ipaddress.ip_address(host)
-        return {pattern: None} if address.is_loopback or address.is_unspecified else {}
-    return {pattern: None} if host == "localhost" or host.endswith(".localhost") else {}
-
-
-class _BoundedStream:
-    """The text of an event stream, with limits on its total length and on the length of silence between two events."""
+class _BoundedText:
+    """The text of a body, with limits on its total length and on the length of silence between two documents."""
 
     def __init__(self, response: httpx2.Response, where: str) -> None:
-        self.headers, self.request = response.headers, response.request
         self._response, self._where = response, where
-        self._size, self.silent = 0, 0
+        self.silent = 0
+        """Lines since the last document."""
 
-    async def aiter_text(self) -> AsyncIterator[str]:
+    async def parts(self) -> AsyncIterator[str]:
         """The text as it arrives. Raises ModelError beyond a limit."""
-        async for text in self._response.aiter_text():
-            self._size += len(text)
+        decoder, begins, size = None, b"", 0
+        async for data in self._response.aiter_bytes():
+            if decoder is None:
+                begins += data
+                if len(begins) < _MARK_BYTES:
+                    continue
+                decoder, data = text_decoder(begins), begins
+            text = decoder.decode(data)
+            size += len(text)
             self.silent += text.count("\n") + text.count("\r")
-            if self._size > MAX_STREAM:
-                raise ModelError(f"the reply of {self._where} goes on past {MAX_STREAM} bytes; it was left there")
-            yield text  # each event in it sets `silent` to 0
+            if size > MAX_STREAM:
+                raise ModelError(
+                    f"the reply of {self._where} goes on past {MAX_STREAM} bytes; it was left there", unread=True
+                )
+            yield text  # each document in it sets `silent` to 0
             if self.silent > MAX_SILENT:
-                raise ModelError(f"{self._where} sent {self.silent} lines without a word; it was left there")
-
-
-async def _data(response: httpx2.Response, where: str) -> AsyncIterator[str]:
-    """The data of each server-sent event, up to `[DONE]` or the end. Raises ModelError for an endless stream."""
-    text = _BoundedStream(response, where)
-    async for event in httpx2.EventSource(cast(httpx2.Response, text), max_event_size=MAX_BODY):
-        if event.data == "[DONE]":
-            return
-        if event.data:
-            text.silent = 0
-            yield event.data
+                raise ModelError(
+                    f"{self._where} sent {self.silent} lines without a word; it was left there", unread=True
+                )
+        yield decoded(begins) if decoder is None else decoder.decode(b"", final=True)
 
 
 async def _some(response: httpx2.Response, limit: int) -> str:
@@ -367,13 +296,4 @@ async def _some(response: httpx2.Response, limit: int) -> str:
         found += part
         if len(found) >= limit:
             break
-    return bytes(found[:limit]).decode("utf-8", "replace")
-
-
-def _error_in(body: str) -> str:
-    """The message of an error object `{"error": {"message": …}}`, otherwise the body unchanged."""
-    try:
-        error = json.loads(body)["error"]
-        return str(error["message"] if isinstance(error, dict) else error)
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return body
+    return decoded(bytes(found[:limit]))

@@ -28,6 +28,7 @@ class _Agent:
     memory: Path
     decided: int
     writes: bool
+    commits: Callable[[], bool]
     made: list[tuple[OneMindSettings, Mind]] = field(default_factory=list)
 
 
@@ -65,15 +66,17 @@ class MindFactory:
         memory: Path,
         decided: int = 0,
         writes: bool = True,
+        commits: Callable[[], bool] = lambda: True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> Mind:
         """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt;
         `decided`: so many replies of the script were used up before; `writes`: whether the reflex mind may change the
-        workspace; `tell` is called with a sentence when a fallback begins to reply, or the first mind replies again.
+        workspace; `commits`: whether it may commit there, asked before its first decision; `tell` is called with a
+        sentence when a fallback begins to reply, or the first mind replies again.
 
         Raises ConfigError for settings that cannot be used. Libraries are imported for the kinds that need them.
         """
-        agent = _Agent(seed, memory, decided, writes)
+        agent = _Agent(seed, memory, decided, writes, commits)
         blocks = self._settings.blocks()
         minds = {name: self._one(name, settings, agent) for name, settings in blocks.items()}
         fallbacks = [mind for name, mind in minds.items() if name.startswith("mind.fallbacks[")]
@@ -137,6 +140,7 @@ class MindFactory:
             seed=agent.seed,
             explore=explore,
             writes=agent.writes,
+            commits=agent.commits,
             bonus=self._bonus,
             epsilon=settings.reflex.epsilon,
         )

@@ -11,23 +11,17 @@ from collections.abc import Awaitable, Callable
 from pydantic import JsonValue
 
 from conch.actions import parse
-from conch.config import OneMindSettings
+from conch.config import OneMindSettings, PriceSettings
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings
 from conch.minds.constraint.form import ConstraintForm
 from conch.minds.constraint.search import ConstraintSearch
-from conch.minds.dialect import (
-    REFUSED,
-    RequestForm,
-    own_fields,
-    refuse_other,
-    refuse_unknown,
-    split_reasoning,
-    without_fence,
-)
-from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
+from conch.minds.dialect import RequestForm, own_fields, refuse_other, refuse_unknown, without_fence
+from conch.minds.endpoint import ChatEndpoint, ConnectionPool, TransientError
 from conch.minds.protocol import Completion, Prompt
+from conch.minds.replies.reasoning import split_reasoning
+from conch.minds.replies.reply import StreamedReply
 from conch.minds.sampling import Sampler, Sampling
 from conch.retry import MODEL_REQUEST
 from conch.text import BYTES_PER_TOKEN, estimated_tokens, well_formed
@@ -42,11 +36,11 @@ QUIET_SECONDS = 5.0
 class OpenAIMind:
     """A mind that asks `<base_url>/chat/completions`, streamed.
 
-    A failure before the reply begins (429, 500, 502, 503, 504, no connection) is retried with back-off, and as the
+    A failure before the reply begins (429, 500, 502, 503, 504, 529, no connection) is retried with back-off, and as the
     endpoint's Retry-After says, for QUIET_SECONDS; then it is raised to the caller, which reports that it waits. The
     deadline `settings.timeout` covers the whole call.
-    A reply that breaks off is an error at once. A redirect is not followed, but retried like a 502. The key is in no
-    error and no log line. Where the endpoint counts no tokens, they are estimated.
+    A reply that breaks off, or cannot be read, is an error at once. A redirect is not followed, but retried like a 502.
+    The key is in no error and no log line. Where the endpoint counts no tokens, they are estimated.
     """
 
     kind, learns = "openai", False
@@ -92,18 +86,17 @@ class OpenAIMind:
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
             sampling, reply = await self._constrained(prompt)
         self._first_word = None
-        text = well_formed("".join(reply.parts))  # a surrogate pair may be split over two chunks
-        said = self._said(prompt, sampling, reply, text)
+        said = self._said(prompt, sampling, reply)
         held = self._is_held(prompt, sampling, reply, said)
         return Completion(
             text=said,
             finish_reason="refusal" if reply.refusal else str(reply.finish_reason),
-            usage=self._usage(prompt, reply, text or said),
+            usage=self._usage(prompt, reply, reply.text or said),
             model=reply.model or sampling.served_as(self.model),
             ms=(time.monotonic() - started) * 1000,
             constrained=held,
             decoding=sampling.decoding(reply, self.model, held=held),
-            cost=self._cost(reply),
+            cost=_cost_of(reply, self._settings.price),
         )
 
     async def form(self, prompt: Prompt) -> ConstraintForm | None:
@@ -116,19 +109,21 @@ class OpenAIMind:
         )
 
     async def _constrained(self, prompt: Prompt) -> tuple[Sampling, StreamedReply]:
-        """The reply under the constraint that the endpoint takes. Where it refuses a question that it takes without the
-        constraint, the form is forgotten, and the reply is a free one."""
+        """The reply under the constraint that the endpoint takes. Where it fails at a question that it takes without
+        the constraint, the form is forgotten, and the reply is a free one."""
         form = await self.form(prompt)
         sampling = self._sampler.of(prompt, form)
         try:
-            return sampling, await self._in_time(prompt, sampling)
+            reply = await self._in_time(prompt, sampling)
         except ModelError as refusal:
-            if form is None or not self.constraint.searches or refusal.status not in REFUSED:
+            if form is None or not self.constraint.is_refusal(refusal):
                 raise
             free = self._sampler.of(prompt, None)
             reply = await self._in_time(prompt, free)
             await self.constraint.refused(form, refusal)
             return free, reply
+        self.constraint.unread = 0
+        return sampling, reply
 
     def _is_held(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, said: str) -> bool:
         """Whether the reply was held to its constraint: it is an action, or was cut before it was one.
@@ -145,13 +140,13 @@ class OpenAIMind:
         self.constraint.unheld(sampling.form, said)
         return False
 
-    def _said(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply, text: str) -> str:
+    def _said(self, prompt: Prompt, sampling: Sampling, reply: StreamedReply) -> str:
         """The reply without reasoning, a decision without a code fence around it and as an action of the grammar; or a
         refusal's words.
 
         Raises ModelError where the tokens were used up before the reply began.
         """
-        reasoning, said = split_reasoning(text)
+        reasoning, said = split_reasoning(reply.text)
         if sampling.form is not None and prompt.registry is not None:
             said = sampling.form.read(reply, without_fence(said), prompt.registry)
         if not said.strip() and reply.refusal:
@@ -162,7 +157,9 @@ class OpenAIMind:
                 f"{self._endpoint.where} used up its {self._most(prompt)} tokens{on} before the reply began: "
                 f"raise {self._section}.max_tokens"
             )
-        return without_fence(said) if prompt.purpose == "decide" else said
+        if prompt.purpose != "decide":
+            return said if said.strip() else reasoning.strip()  # a thought that is all between marks is the thought
+        return without_fence(said)
 
     def _usage(self, prompt: Prompt, reply: StreamedReply, text: str) -> Usage:
         """The tokens as the endpoint counted them, else by the estimate, which is logged once."""
@@ -173,12 +170,6 @@ class OpenAIMind:
         self._estimates = True
         asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
         return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
-
-    def _cost(self, reply: StreamedReply) -> float | None:
-        """The price of the reply; None where prices or tokens are unknown."""
-        if self._settings.price is None or not reply.counted:
-            return None
-        return self._settings.price.of(reply.usage.input_tokens, reply.usage.output_tokens, reply.cached)
 
     async def _in_time(self, prompt: Prompt, sampling: Sampling) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
@@ -200,7 +191,11 @@ class OpenAIMind:
             silent = limit.when() != deadline
             whole, most = ("said nothing", self._first_word) if silent else ("gave no whole reply", timeout)
             before = f" (before that: {last[-1]})" if last else ""
-            raise ModelError(f"{self._endpoint.where} {whole} within {most:g} s{before}", unreachable=silent) from None
+            if not silent:
+                _count_unread(prompt)
+            raise ModelError(
+                f"{self._endpoint.where} {whole} within {most:g} s{before}", unreachable=silent, unread=not silent
+            ) from None
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """Does nothing: the endpoint's model does not learn from experiences."""
@@ -214,13 +209,9 @@ class OpenAIMind:
         return min(prompt.max_tokens, self._settings.max_tokens)
 
     def _body(self, prompt: Prompt, sampling: Sampling, form: RequestForm) -> bytes:
-        said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
-        if "system" in form.refused:
-            (_, system), (role, first), *others = said
-            said = [(role, f"{system}\n\n{first}"), *others]
         request: dict[str, JsonValue] = {
             "model": sampling.served_as(self.model),
-            "messages": [{"role": role, "content": well_formed(content)} for role, content in said],
+            "messages": [{"role": role, "content": well_formed(content)} for role, content in _messages(prompt, form)],
             "temperature": self._settings.temperature,
             "max_tokens": self._most(prompt),
             "stream": True,
@@ -240,6 +231,7 @@ class OpenAIMind:
         while True:
             try:
                 reply = await self._endpoint.once(self._body(prompt, sampling, form), heard)
+                _refuse_lost_call(sampling, reply, self._endpoint.where)
             except ModelError as refusal:
                 refuse_unknown(sampling.adapter, refusal)
                 plainer = form.plainer(refusal)
@@ -267,9 +259,14 @@ class OpenAIMind:
         while True:
             try:
                 return await self._in_some_form(prompt, sampling, heard)
+            except ModelError as failure:
+                if failure.unread:
+                    _count_unread(prompt)
+                raise
             except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:
+                    _count_unread(prompt)
                     heard(StreamedReply())
                 wait = failure.after
                 if wait is None:
@@ -281,5 +278,35 @@ class OpenAIMind:
                         retry_after=failure.after,
                         unreachable=failure.unreachable,
                         status=failure.status,
+                        unread=not failure.unreachable,
                     ) from None
                 await self._sleep(wait)
+
+
+def _messages(prompt: Prompt, form: RequestForm) -> list[tuple[str, str]]:
+    """Role and content of each message. Where there is no system role, the question begins with the system prompt."""
+    said: list[tuple[str, str]] = [("system", prompt.system)]
+    said += [(message.role, message.content) for message in prompt.messages]
+    if "system" in form.refused:
+        (_, system), (role, first), *others = said
+        said = [(role, f"{system}\n\n{first}"), *others]
+    return said
+
+
+def _cost_of(reply: StreamedReply, price: PriceSettings | None) -> float | None:
+    """The price of the reply; None where prices or tokens are unknown."""
+    if price is None or not reply.counted:
+        return None
+    return price.of(reply.usage.input_tokens, reply.usage.output_tokens, reply.cached)
+
+
+def _count_unread(prompt: Prompt) -> None:
+    if prompt.progress is not None:
+        prompt.progress.unread += 1
+
+
+def _refuse_lost_call(sampling: Sampling, reply: StreamedReply, where: str) -> None:
+    """Raises ModelError for a reply that was to be a call of a tool, or is nothing else, and whose call is lost."""
+    is_call = sampling.form is not None and sampling.form.kind == "tools"
+    if reply.has_lost_call and (is_call or not any(reply.parts)):
+        raise ModelError(f"{where} replied by a call of a tool that cannot be read", unread=True)

@@ -134,7 +134,7 @@ class Situation:
     need: str
     """The most pressing need."""
     goals: tuple[Goal, ...] = ()
-    """The active goals."""
+    """The active goals, as the mind may know them: the check of a hidden one is blank (`Goal.as_told`)."""
     proposed: frozenset[str] = frozenset()
     """Ids of those that the agent set itself and no person has accepted."""
     may_propose: bool = False
@@ -163,7 +163,7 @@ class Situation:
     files: tuple[str, ...] = ()
     """The workspace's files, relative paths, sorted, at most 200, without .git."""
     tools: tuple[str, ...] = ()
-    """Names of the available tools."""
+    """Names of the available tools, without those whose every call is blocked for want of a sandbox."""
     senses: tuple[SensorValue, ...] = ()
     """Sensor readings, by name; none that is stale."""
     turn: RoleTurn | None = None
@@ -213,6 +213,8 @@ class ReplyProgress:
     """Characters of the reply and its reasoning so far."""
     reply: GrowingReply | None = None
     """The reply that grows; None: no part of it has come, or the mind gives its reply in one piece."""
+    unread: int = 0
+    """Replies to this question that could not be read for a reason of the transport: status, framing, JSON type."""
 
     @property
     def tokens(self) -> int:
@@ -265,6 +267,8 @@ class Completion:
     """What the mind knows of the decoding; None: nothing beyond the other fields."""
     cost: float | None = None
     """Price of the measured tokens, in `mind.currency`; None: unknown."""
+    unread: int = 0
+    """Replies to the question before it that could not be read for a reason of the transport."""
 
 
 class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error

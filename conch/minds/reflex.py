@@ -7,6 +7,8 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -55,7 +57,8 @@ class ReflexMind:
     What it learnt is stored in the file `memory`, written every SAVE_EVERY experiences and on `close`. The random draws
     of a cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses at random among the same
     templates and learns nothing: the baseline that learning is measured against. `writes`: whether it is offered
-    templates that may change the workspace. `bonus`: of tools by their uses. `epsilon`: share of decisions, 0..1, that
+    templates that may change the workspace; `commits`: whether it is offered a commit, asked once, before the first
+    decision. `bonus`: of tools by their uses. `epsilon`: share of decisions, 0..1, that
     are drawn evenly from all candidates, so that every candidate has a known probability above 0.
     """
 
@@ -68,10 +71,11 @@ class ReflexMind:
         seed: int = 0,
         explore: Literal["ucb", "random"] = "ucb",
         writes: bool = True,
+        commits: Callable[[], bool] = lambda: True,
         bonus: ExplorationBonusSettings = ExplorationBonusSettings(),  # noqa: B008 - frozen
         epsilon: float = 0.0,
     ) -> None:
-        self._path, self._writes = memory, writes
+        self._path, self._writes, self._commits = memory, writes, cache(commits)
         self._seed, self._explores = seed, bonus
         self._explore, self._epsilon = explore, epsilon
         self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
@@ -197,7 +201,7 @@ class ReflexMind:
         slots = [fill_slots(situation, words, draw) for _ in range(DRAWS)]
         if prompt.purpose == "think":
             return _thought(situation, slots[0], draw), None
-        calls = _calls(situation, slots, writes=self._writes)
+        calls = _calls(situation, slots, writes=self._writes, commits=self._writes and self._commits())
         if self._explore == "random":
             chosen = draw.choice(calls)[1]
             return render(chosen.action()), sum(call == chosen for _, call, _ in calls) / len(calls)
@@ -299,15 +303,18 @@ class ReflexMind:
         return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
 
 
-def _calls(situation: Situation, slots: list[TemplateSlots], *, writes: bool) -> list[tuple[int, TemplateCall, bool]]:
+def _calls(
+    situation: Situation, slots: list[TemplateSlots], *, writes: bool, commits: bool
+) -> list[tuple[int, TemplateCall, bool]]:
     """Every template with slots that can be filled and an available tool: its number, the call, whether it is prose.
-    Without `writes` only those that change nothing in the workspace."""
+    Without `writes` only those that change nothing in the workspace, without `commits` none that commits."""
     groups = at_hand(situation.tools)
     return [
         (number, call, prose)
         for gaps, prose in [(gaps, gaps.prose) for gaps in slots]
         for number, template in enumerate(TEMPLATES)
-        if (writes or not template.changes) and (call := template.make(gaps)) is not None and call.kind in groups
+        if (writes or not template.changes) and (commits or not template.commits)
+        if (call := template.make(gaps)) is not None and call.kind in groups
     ]
 
 

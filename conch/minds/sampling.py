@@ -9,8 +9,8 @@ from hashlib import blake2b
 from conch.actions import Registry
 from conch.config import SERVED, OneMindSettings
 from conch.minds.constraint.form import ConstraintForm, RequestFields
-from conch.minds.endpoint import StreamedReply
 from conch.minds.protocol import AskedAdapter, Prompt
+from conch.minds.replies.reply import StreamedReply
 from conch_schemas import Decoding
 
 ENGINES = {"local": "llama.cpp", "transformers": "transformers"}

@@ -34,7 +34,7 @@ def read_script(path: Path) -> tuple[ScriptLine, ...]:
     """
     try:
         data = read_plain(path, MOST_BYTES)
-        text = data.decode().removesuffix("\n")
+        text = data.decode("utf-8-sig").removesuffix("\n")
     except UnicodeDecodeError as error:
         raise ConfigError(f"the script {path} is not UTF-8 (byte {error.start})") from error
     except OSError as error:

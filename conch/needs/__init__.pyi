@@ -1,6 +1,5 @@
 """Needs: satisfaction levels of an agent, their changes by its events, and the reward for a change."""
 
-from .fold import HUMAN_SCORER as HUMAN_SCORER
 from .fold import SCORER as SCORER
 from .fold import VERSION as VERSION
 from .fold import NeedsMeasure as NeedsMeasure

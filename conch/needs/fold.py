@@ -12,7 +12,7 @@ from conch.config import NeedsSettings
 from conch.folds import Digests, evolve, is_new, new_information, tool_result
 from conch.needs.rules import counted_reward, delta_reward, most_pressing, raises_any, starving_factor, starving_needs
 from conch.needs.table import NeedsTable, needs_of
-from conch_schemas import ActionTaken, NeedChange, RewardAssigned, Score
+from conch_schemas import HUMAN_SCORER, ActionTaken, NeedChange, RewardAssigned, Score
 
 SCORER: Final = "needs"
 VERSION: Final = "2"
@@ -25,8 +25,6 @@ _FROM_OUTSIDE: Final = ("resource_low", "resource_recovered")
 """Measured events that no act is to blame or to praise for: they are applied with the drift of time."""
 _OF_THE_ACT: Final = ("learned_something", "new_topic")
 """Measured events that count as the act's own."""
-HUMAN_SCORER: Final = "human"
-"""The scorer name of a person's own scores."""
 
 _PRAISE_LIMIT: Final = 100
 """Most positively scored acts remembered, so that each counts once."""
@@ -142,10 +140,10 @@ def _by_outcome(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, .
         case "success":
             information = ("new_information",) if new else ()
             return ("tool_succeeded", *information, *(("user_helped",) if action.outcome.answered else ()))
-        case "idle":
-            return ()
-        case _:
+        case "failure":
             return ("error",)
+        case _:
+            return ()
 
 
 def _measured(action: ActionTaken, names: Sequence[str]) -> tuple[str, ...]:

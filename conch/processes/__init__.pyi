@@ -1,6 +1,11 @@
 """The process tree of a run: what the supervisor and its children tell each other."""
 
 from . import messages as messages
+from .bubblewrap import BubblewrapTrial as BubblewrapTrial
+from .bubblewrap import SandboxHost as SandboxHost
+from .bubblewrap import bubblewrap_programs as bubblewrap_programs
+from .bubblewrap import bubblewrap_remedy as bubblewrap_remedy
+from .bubblewrap import try_bubblewraps as try_bubblewraps
 from .child import BUS_SECONDS as BUS_SECONDS
 from .child import ChildProcessLink as ChildProcessLink
 from .child import run_child as run_child

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import signal
-import subprocess
 
-TRY_SECONDS = 10.0
+from conch.processes.bubblewrap import BubblewrapTrial, try_bubblewraps
 
 _ALONE = "--dev-bind / / --proc /proc --unshare-pid --die-with-parent"
 _WAYS = {True: ("--cap-add ALL", "--unshare-user"), False: ("--unshare-user",)}
@@ -36,19 +34,16 @@ def exit_status(status: int) -> int:
 
 @functools.cache
 def _found() -> tuple[tuple[str, ...] | None, str | None]:
-    """Found by one trial run of some milliseconds: no other check shows whether namespaces are allowed."""
-    if (binary := shutil.which("bwrap")) is None:
-        return None, "there is no bwrap"
-    why = ""
+    """Found by trial runs of some milliseconds."""
+    trial = BubblewrapTrial(None, ())
     for way in _WAYS[os.geteuid() == 0]:
-        command = (binary, *_ALONE.split(), *way.split(), "--")
-        try:
-            done = subprocess.run(
-                [*command, "true"], stdin=subprocess.DEVNULL, capture_output=True, cwd="/", timeout=TRY_SECONDS
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return None, str(error)
-        if done.returncode == 0:
-            return command, None
-        why = " ".join(done.stderr.decode(errors="replace").split()) or f"bwrap ended with {done.returncode}"
-    return None, why
+        options = (*_ALONE.split(), *way.split(), "--")
+        trial = try_bubblewraps(functools.partial(_trial_command, options))
+        if trial.program is not None:
+            return (trial.program, *options), None
+    return None, trial.why_none
+
+
+def _trial_command(options: tuple[str, ...], program: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The command line of a trial, and the descriptors that it needs."""
+    return (program, *options, "true"), ()

@@ -30,8 +30,14 @@ DRAIN_BYTES, DRAIN_SECONDS = 64 * 1024, 0.05
 it."""
 PRINTED = 500
 """Characters of a piece of what it prints that are logged."""
+LAST = 300
+"""Characters of its last line that are kept."""
+LAST_SECONDS = 0.5
+"""Seconds that what it printed may take to arrive after its end: another process may hold its stderr open."""
 HEARD = 50
 """Pieces of what a process prints that are logged; the rest is not."""
+_TAIL_BYTES = 8 * 1024
+"""Bytes of what it printed last that are kept, for its last line."""
 ROUNDS = 3
 """Rounds of ending processes: one that forks during a round leaves a child for the next."""
 _MARK = "RULE_PROCESS_OF_CONCH"
@@ -48,6 +54,8 @@ class PluginProcess:
     def __init__(self, process: asyncio.subprocess.Process, what: str, mark: str, *, is_alone: bool) -> None:
         self._process, self._what, self._mark, self._is_alone = process, what, mark, is_alone
         self._hearing = OwnedTasks()
+        self._tail, self._heard_all = b"", asyncio.Event()
+        """The end of what it has printed; set when it can print no more."""
 
     @classmethod
     async def start(
@@ -72,7 +80,8 @@ class PluginProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             # numpy reserves memory for a thread per processor: on a large machine more than a rule's limit.
-            env={**environment(), **ONE_THREAD, **variables, _MARK: mark},
+            # What is printed is read as UTF-8 here, whatever the encoding of the run's own streams is.
+            env={**environment(), **ONE_THREAD, "PYTHONIOENCODING": "utf-8:replace", **variables, _MARK: mark},
             cwd=DIRECTORY,
             start_new_session=True,
             limit=line_limit,
@@ -115,14 +124,27 @@ class PluginProcess:
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         raise WorkerGoneError(f"{self._what} ended its process ({how})")
 
+    async def heard_all(self) -> None:
+        """Wait until it can print no more, at most LAST_SECONDS."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._heard_all.wait(), LAST_SECONDS)
+
+    def last_words(self) -> str:
+        """`, its last line: …`: the last line that it has printed, as safe text; empty: it has printed none."""
+        lines = (safe_text(line, one_line=True).strip() for line in self._tail.decode(errors="replace").splitlines())
+        last = next((line for line in reversed(list(lines)) if line), "")
+        return f", its last line: {last[:LAST]}" if last else ""
+
     async def _hear(self, stream: asyncio.StreamReader, printed: Callable[[str], None]) -> None:
-        """Pass on the first of what it prints, and let the rest go, no faster than at a walk."""
+        """Pass on the first of what it prints, and let the rest go but its end, no faster than at a walk."""
         heard = 0
         while piece := await stream.read(DRAIN_BYTES):
+            self._tail = (self._tail + piece)[-_TAIL_BYTES:]
             if heard < HEARD:
                 heard += 1
                 printed(safe_text(piece.decode(errors="replace"))[:PRINTED])
             await asyncio.sleep(DRAIN_SECONDS)
+        self._heard_all.set()
 
     async def close(self) -> None:
         """End it and all that it started. A second call does nothing more."""

@@ -42,6 +42,8 @@ SILENT_SECONDS = 10.0
 stopped."""
 BEGIN_SECONDS = 60.0
 """The same before its first heartbeat: it imports."""
+NOTICE_SECONDS = 0.5
+"""Time in which a server that a client finds gone is found to have died."""
 LINE_BYTES = 4 * 1024 * 1024
 """Longest line of a child that is read as a report."""
 MOST_UNREADABLE = 20
@@ -351,23 +353,29 @@ async def keep_server(server: EmbeddedServer, watched: ChildRecord, changed: Cal
 
 
 @contextlib.asynccontextmanager
-async def served(server: EmbeddedServer) -> AsyncIterator[None]:
-    """The server, started, and started again where it dies, while entered; at the end it is stopped.
+async def served(server: EmbeddedServer, tell: Callable[[str], None] = lambda _: None) -> AsyncIterator[None]:
+    """The server, started, and started again where it dies, while entered; at the end it is stopped. `tell` takes a
+    sentence for a person on each death after which it is started again.
 
-    Raises BusUnreachableError when it cannot be started, or not again: what is in hand is cancelled then.
+    Raises BusUnreachableError when it cannot be started, or not again: what is in hand is cancelled then. So it does in
+    place of a BusUnreachableError of the body that follows a death.
     """
     own, watched = asyncio.current_task(), ChildRecord(SERVER)
     assert own is not None
 
+    def changed() -> None:
+        if watched.state == "restarting":
+            tell(f"{_death(watched.why)}; it is started again")
+
     async def keep() -> None:
         try:
-            await keep_server(server, watched, changed=lambda: None)
+            await keep_server(server, watched, changed)
         except ConchError:
             own.cancel()  # it would wait for the server for ever
             raise
 
     try:
-        await start_server(server, watched, changed=lambda: None)
+        await start_server(server, watched, changed)
         async with background(keep(), name=SERVER) as keeping:
             try:
                 yield
@@ -376,21 +384,44 @@ async def served(server: EmbeddedServer) -> AsyncIterator[None]:
                     own.uncancel()
                     await keeping
                 raise
+            except BusUnreachableError as error:
+                if await _has_died(server, watched):
+                    log_file = f"see {server.log_file}, and try again"
+                    raise BusUnreachableError(f"{_death(watched.why)}: {log_file}") from error
+                raise
     finally:
         await server.stop()
+
+
+async def _has_died(server: EmbeddedServer, watched: ChildRecord) -> bool:
+    """Whether the server has died since it was started; a death that a client saw before its parent counts."""
+    if not watched.why and server.pid is not None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NOTICE_SECONDS):
+                await server.wait()
+    if not watched.why and server.pid is None:
+        watched.why = server.end().why
+    return bool(watched.why)
+
+
+def _death(why: str) -> str:
+    return f"the nats-server that this command started died ({why}{_hint(why)})"
+
+
+def _hint(why: str) -> str:
+    return ", which a system short of memory sends, too" if why == "SIGKILL" else ""
 
 
 async def _back_off(server: EmbeddedServer, watched: ChildRecord, changed: Callable[[], None], *, last: bool) -> None:
     """Count a death of the server and wait before its next start. Raises BusUnreachableError when there is none."""
     end = server.end()
-    log.error("server.died", how=end.why, restarts=watched.restarts)
+    log.warning("server.died", how=end.why, restarts=watched.restarts)
     again = watched.died(end.why)
     changed()
     if last or not again:
         often = "in a minute" if not again else "as it started"
-        hint = ", which a system short of memory sends, too" if end.why == "SIGKILL" else ""
         raise BusUnreachableError(
-            f"the nats-server died {MOST_RESTARTS} times {often} ({end.why}{hint}): see {server.told_in(end)}"
+            f"the nats-server died {MOST_RESTARTS} times {often} ({end.why}{_hint(end.why)}): see {server.told_in(end)}"
         )
     await asyncio.sleep(watched.backoff())
     watched.restarts += 1

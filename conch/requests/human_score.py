@@ -10,9 +10,17 @@ from conch.bus import Bus
 from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.consumer import follow
 from conch.errors import UsageError
-from conch.needs import HUMAN_SCORER
 from conch.rules import NAME
-from conch_schemas import ActionTaken, ExperienceRecorded, RewardAssigned, Score, decode, encode, subject_of
+from conch_schemas import (
+    HUMAN_SCORER,
+    ActionTaken,
+    ExperienceRecorded,
+    RewardAssigned,
+    Score,
+    decode,
+    encode,
+    subject_of,
+)
 
 RANGE: Final = (-1.0, 1.0)
 """The range of a person's component where `rewards.parts` names no other: blame to praise."""

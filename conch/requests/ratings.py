@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from conch.consumer import follow
 from conch.errors import UsageError
-from conch.needs import HUMAN_SCORER
 from conch.requests.human_score import APPROVAL, LONGEST, is_said, next_number, publish_score, said_score
 from conch.text import cut, well_formed
-from conch_schemas import ActionTaken, AnswerRated, ExperienceRecorded, RewardAssigned, encode, subject_of
+from conch_schemas import HUMAN_SCORER, ActionTaken, AnswerRated, ExperienceRecorded, RewardAssigned, encode, subject_of
 from conch_schemas.message import Rating
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
+from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
 from conch.consumer import asked_weights, expected_parts
 from conch.errors import ConfigError, UsageError
 from conch.rewards import absent_weights
@@ -45,14 +45,28 @@ def weights_file(home: Home, config: Path | None, run: RunInfo | None) -> Path:
     return home.config_file
 
 
+class ChangedWeights(NamedTuple):
+    """Another table of weights."""
+
+    table: dict[str, float]
+    factor: float
+    """By which the weights that were not given were multiplied; 1.0: they are as they were."""
+
+    @property
+    def words(self) -> str:
+        """What became of the weights that were not given; empty where they are as they were."""
+        return "" if self.factor == 1.0 else f"all other weights × {self.factor:.4g}, so that the sum is 1"
+
+
 def changed_weights(
     settings: Settings, found: Discovery, in_force: WeightsSet | None, given: Mapping[str, float]
-) -> dict[str, float]:
-    """The table with what is given; the others keep the weight in force, or that the next run would give them.
+) -> ChangedWeights:
+    """The table with what is given. The others keep the weight in force, or that the next run would give them, where
+    the sum is 1 with these; else they are rescaled in proportion, as the built-in ones are when a part is added.
 
     A part that is new to a table of one's own has the weight 0 there. A weight whose rule is not there stays in the
-    table, and the others have their share beside it. Given is only that such weights become 0: the others grow to the
-    sum 1 in proportion. Raises UsageError where they do not sum to 1.
+    table, and the others have their share beside it. Raises UsageError where the sum cannot be 1: what is given is
+    more, or it is less and no other part has a weight.
     """
     asked = asked_weights(settings, found)
     absent = absent_weights(settings.rewards.weights, asked)
@@ -60,13 +74,16 @@ def changed_weights(
     if in_force is not None:
         share = 1 - math.fsum(absent.values())
         base = {name: weight * share for name, weight in base.items() if name not in absent} | absent
-    whole = {**base, **given}
-    if given and not any(given.values()) and not set(given) & {*BUILTIN_COMPONENTS, *asked}:
-        whole = {name: weight / (math.fsum(whole.values()) or 1.0) for name, weight in whole.items()}
-    wanted = {name: round(weight, DIGITS) for name, weight in whole.items()}
+    kept = math.fsum(weight for name, weight in base.items() if name not in given)
+    rest, factor = 1 - math.fsum(given.values()), 1.0
+    if not sums_to_one(base | dict(given)) and kept > 0 and rest >= 0:
+        factor = rest / kept
+    wanted = {name: round(given.get(name, weight * factor), DIGITS) for name, weight in (base | dict(given)).items()}
     if not sums_to_one(wanted):
-        raise UsageError(_wrong_sum(wanted))
-    return {name: weight for name, weight in wanted.items() if weight or name not in WATCHED_COMPONENTS}
+        raise UsageError(_wrong_sum(given))
+    return ChangedWeights(
+        {name: weight for name, weight in wanted.items() if weight or name not in WATCHED_COMPONENTS}, factor
+    )
 
 
 def refuse_unpayable(
@@ -116,11 +133,11 @@ def _before(settings: Settings, found: Discovery, in_force: WeightsSet | None) -
         return asked_weights(settings, found)
 
 
-def _wrong_sum(wanted: Mapping[str, float]) -> str:
-    total = math.fsum(wanted.values())
-    gap = f"{1 - total:.6g} is missing" if total < 1 else f"{total - 1:.6g} too much"
-    shares = ", ".join(f"{name} {weight:g}" for name, weight in wanted.items() if weight)
-    return f"the weights would sum to {total:.6g}, {gap}: {shares or 'all are 0'}; set more of them at once"
+def _wrong_sum(given: Mapping[str, float]) -> str:
+    total = math.fsum(given.values())
+    gap = f"{1 - total:.6g} is missing, and no other part has a weight" if total < 1 else f"{total - 1:.6g} too much"
+    shares = ", ".join(f"{name} {weight:g}" for name, weight in given.items() if weight)
+    return f"the weights would sum to {total:.6g}, {gap}: {shares or 'all are 0'}"
 
 
 def with_weights(settings: Settings, table: Mapping[str, float] | None) -> Settings:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from conch.experience import ExperienceReader
-from conch.needs import HUMAN_SCORER
 from conch.review.agreement import Rule
 from conch.review.decisions import ReviewDecisions
-from conch_schemas import ReviewDecided
+from conch_schemas import HUMAN_SCORER, ReviewDecided
 
 
 def scores_beside(

@@ -6,6 +6,7 @@ from .conduct import changes_something as changes_something
 from .conduct import constitution_scores as constitution_scores
 from .conduct import domain_of as domain_of
 from .conduct import principles_of as principles_of
+from .conduct import unjudged_reason as unjudged_reason
 from .constitution import NO_EVIDENCE as NO_EVIDENCE
 from .constitution import PRINCIPLES as PRINCIPLES
 from .constitution import Alignment as Alignment

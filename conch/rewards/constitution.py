@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from conch.errors import ContractError
+from conch.rules import number_of
 from conch_schemas import Principle
 
 PRINCIPLES: Final = ("tasteful", "curated", "ethical", "joy_inducing", "composable", "heterarchical", "generative")
@@ -261,10 +262,13 @@ def _counted(count: object, most: int, what: str) -> PrincipleScore:
 
 
 def _checked(scores: Mapping[str, float]) -> dict[str, float]:
+    numbers = {}
     for name, score in scores.items():
-        if not isinstance(score, int | float) or not 0.0 <= score <= 1.0:
+        number = number_of(score)
+        if number is None or not 0.0 <= number <= 1.0:
             raise ContractError(f"principle {name}: a score is a number in 0..1, not {str(score)[:100]}")
-    return {name: float(score) for name, score in scores.items()}
+        numbers[name] = number
+    return numbers
 
 
 def _weights_of_all(weights: Mapping[str, float] | None) -> Mapping[str, float]:

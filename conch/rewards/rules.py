@@ -10,12 +10,15 @@ from conch.config import ExecutionValues, FormatValues, GoalValues, RewardSettin
 from conch.folds import tool_result
 from conch_schemas import BUILTIN_SCORER, ActionTaken, Decoding, GoalCheck, Score
 
-VERSION: Final = "3"
+VERSION: Final = "4"
 """Version of these rules; their values are settings. 1: without the measured effect of an act. 2: an act whose outcome
-is unknown had no goal and kept every principle."""
+is unknown had no goal and kept every principle. 3: an invalid reply kept every principle."""
 
 OUTCOME_UNKNOWN: Final = "A crash fell between the intent and its outcome, so nobody knows how it came out."
 """Why nothing of an act whose outcome is unknown is scored, its form excepted."""
+
+INVALID_REPLY: Final = "The reply is not valid, so nothing was executed."
+"""Why the act of an invalid reply earns nothing by its execution, and is judged by no principle."""
 
 _FORMAT: Final = FormatValues()
 _EXECUTION: Final = ExecutionValues()
@@ -105,10 +108,13 @@ def _execution(action: ActionTaken, values: ExecutionValues) -> Score:
     act, status = action.action, action.outcome.status
     if status == "unknown":
         return not_applicable("execution", values.range, OUTCOME_UNKNOWN)
+    if action.outcome.unavailable:
+        why = f"The tool {act.skill} could not be used, for a reason outside of the agent."
+        return not_applicable("execution", values.range, why)
     result = tool_result(action)
     value = execution_reward(act.kind, act.valid, result == "success", result == "idle", values)
     if not act.valid or act.kind == "INVALID":
-        why = "The reply is not valid, so nothing was executed."
+        why = INVALID_REPLY
     elif act.kind == "TOOL":
         why = f"The tool {act.skill} ended with status {status}{_measured(action)}."
     else:
@@ -126,6 +132,8 @@ def _measured(action: ActionTaken) -> str:
         return "; it ran a check of the changed workspace, which counts as a success whatever its verdict"
     if tool_result(action) != "idle":
         return ""
+    if any(check.no_result for check in effect.checks):
+        return "; it ran a test program that gave no result of a test: idle"
     return "; it ran a check of an unchanged workspace: idle" if ran else " and had no effect: idle"
 
 

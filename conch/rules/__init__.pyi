@@ -21,11 +21,15 @@ from .trajectory import Message as Message
 from .trajectory import Trajectory as Trajectory
 from .trajectory import cache_key as cache_key
 from .trajectory import length_penalty as length_penalty
+from .value import meaning_of as meaning_of
+from .value import number_of as number_of
+from .value import refusal_of as refusal_of
+from .value import state_and_value as state_and_value
 from .verdict import LARGEST as LARGEST
+from .verdict import NOT_APPLICABLE as NOT_APPLICABLE
 from .verdict import Result as Result
 from .verdict import Rule as Rule
 from .verdict import Verdict as Verdict
-from .verdict import explained as explained
 from .verdict import required as required
 from .verdict import verdict as verdict
 from .weighted import WEIGHT_TOLERANCE as WEIGHT_TOLERANCE

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import Awaitable, Callable
-from numbers import Real
 from typing import Any, Final, NamedTuple, TypeVar
 
 from conch.errors import ContractError
 from conch.rules.info import rule_of
+from conch.rules.value import WORDS, meaning_of, refusal_of
 from conch.text import safe_text
 from conch_schemas import ScoreStatus
 
 T = TypeVar("T")
 
 Result = float | tuple[float | None, str] | None
-"""What a rule returns: a finite number (True is 1, False is 0), None for not applicable, or (one of them, why)."""
+"""What a rule returns: a finite number (True is 1, False is 0; see `conch.rules.value`), None for not applicable, or
+(number or None, why)."""
 Rule = Callable[[T], Result | Awaitable[Result]]
 """A function from a subject (a trajectory, an act) to a result. Sync or async."""
 
 LARGEST: Final = 1e150
 """Largest absolute value: the square of a larger one would overflow."""
 _ANY: Final = (-LARGEST, LARGEST)
-_SHOWN: Final = 80
-WORDS: Final = 500
-"""Characters of an explanation that are kept."""
+NOT_APPLICABLE: Final = "the rule says: not applicable"
+"""The explanation of a None of a rule that gives no reason."""
 
 
 class Verdict(NamedTuple):
@@ -48,10 +47,12 @@ async def verdict(rule: Rule[T], subject: T) -> Verdict:
     """
     try:
         found = rule(subject)
-        value, why = explained(await found if inspect.isawaitable(found) else found)
+        value, why = meaning_of(await found if inspect.isawaitable(found) else found)
         if value is None:
-            return Verdict(None, "not_applicable", why or "the rule says: not applicable")
-        return Verdict(_checked(value, rule), "scored", why)
+            return Verdict(None, "not_applicable", why or NOT_APPLICABLE)
+        if (refusal := refusal_of(value, *_range(rule))) is not None:
+            return Verdict(None, "error", refusal)
+        return Verdict(float(value), "scored", why)
     except TimeoutError as error:
         return Verdict(None, "timeout", _sentence(error))
     except KeyboardInterrupt:
@@ -63,14 +64,6 @@ async def verdict(rule: Rule[T], subject: T) -> Verdict:
         return Verdict(None, "error", _sentence(error))
 
 
-def explained(result: Any) -> tuple[Any, str]:
-    """(value, why) of what a rule returned, which is a value or a tuple of both; why is safe text of one line, empty
-    where the rule says nothing."""
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
-        return result[0], safe_text(result[1], one_line=True)[:WORDS]
-    return result, ""
-
-
 def required(said: Verdict, who: str = "") -> float | None:
     """The value, or None: not applicable. Raises ContractError, or TimeoutError, where the rule failed."""
     if said.status in ("scored", "not_applicable"):
@@ -79,22 +72,9 @@ def required(said: Verdict, who: str = "") -> float | None:
     raise TimeoutError(sentence) if said.status == "timeout" else ContractError(sentence)
 
 
-def _checked(value: Any, rule: Rule[Any]) -> float:
+def _range(rule: Rule[Any]) -> tuple[float, float]:
     declared = rule_of(rule)
-    low, high = _ANY if declared is None else declared.info.range
-    number = float(value) if isinstance(value, Real) else math.nan
-    if not math.isfinite(number):
-        raise ContractError(f"returned {_shown(value)}, not a finite number or None")
-    if not low <= number <= high:
-        raise ContractError(f"returned {_shown(value)}, outside its range {low:g}..{high:g}")
-    return number
-
-
-def _shown(value: Any) -> str:
-    try:
-        return safe_text(repr(value), one_line=True)[:_SHOWN]
-    except Exception:  # a user-defined repr may raise
-        return f"a {type(value).__name__}"
+    return _ANY if declared is None else declared.info.range
 
 
 def _sentence(error: BaseException) -> str:

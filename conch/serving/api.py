@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Final, cast
+from typing import Final
 
 import httpx2
 from pydantic import JsonValue, SecretStr
 
+from conch.clients import http_client
 from conch.errors import ConfigError, ServingError
-from conch.minds import StreamedReply, client_of
-from conch.text import safe_text
-from conch_schemas import JsonObject
+from conch.minds import StreamedReply, words_in
+from conch.text import decoded, safe_text
 
 LIST_SECONDS: Final = 10.0
 """Longest wait for the list of models."""
@@ -39,16 +39,14 @@ class EngineAnswer:
     def reply(self) -> StreamedReply:
         """The completion that it is. Raises TypeError, AttributeError, ValueError or ModelError where it is none."""
         found = StreamedReply()
-        found.take(cast(JsonObject, self.document), "message")
+        found.take(self.document)
         return found
 
     def _message(self, text: str) -> str:
-        said: JsonValue = "" if self.status in (404, 405) else text
-        if isinstance(self.document, dict):
-            error = self.document.get("error")
-            said = error.get("message") if isinstance(error, dict) else error
-            said = said or self.document.get("message") or self.document.get("error_message")
-        return safe_text(said, one_line=True)[:SHOWN] if isinstance(said, str) else ""
+        said = "" if self.status in (404, 405) else text
+        if self.document is not None:
+            said = words_in(self.document)
+        return safe_text(said, one_line=True)[:SHOWN]
 
 
 class EngineApi:
@@ -58,7 +56,8 @@ class EngineApi:
     """
 
     def __init__(self, base_url: str, key: SecretStr | None, section: str = "mind") -> None:
-        """`base_url`: up to and with /v1; `section`: of the settings, for error messages. Raises ConfigError."""
+        """`base_url`: up to and with /v1; `section`: of the settings, for error messages. Raises ConfigError and
+        ClientEnvironmentError."""
         whole = base_url.rstrip("/")
         root = whole.removesuffix("/v1")
         try:
@@ -72,7 +71,7 @@ class EngineApi:
         self.section, self._prefix = section, whole.removeprefix(root)
         self._key = key.get_secret_value() if key is not None else ""
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = client_of(self._root, headers, httpx2.Timeout(None, connect=LIST_SECONDS), _ONE_EACH)
+        self._client = http_client(self._root, headers, httpx2.Timeout(None, connect=LIST_SECONDS), _ONE_EACH)
 
     async def post(self, path: str, body: dict[str, JsonValue]) -> EngineAnswer:
         """The answer to a POST of `body`. Raises ServingError where there is none."""
@@ -132,7 +131,7 @@ class EngineApi:
         except httpx2.HTTPError as error:
             why = self._without_key(safe_text(str(error), one_line=True))[:SHOWN] or type(error).__name__
             raise ServingError(f"{self.where} cannot be reached: {why}", passing=True) from None
-        return EngineAnswer(response.status_code, bytes(found).decode("utf-8", "replace"))
+        return EngineAnswer(response.status_code, decoded(bytes(found)))
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text

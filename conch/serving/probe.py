@@ -231,4 +231,4 @@ async def _reply(
         reply = answer.reply()
     except (TypeError, AttributeError, ValueError, ModelError):
         raise ServingError(f"{api.where} answered a probe as {model} with what is no completion") from None
-    return well_formed("".join(reply.parts)), reply.model
+    return reply.text, reply.model

@@ -31,6 +31,8 @@ from .policy import ALLOWED as ALLOWED
 from .policy import Ruling as Ruling
 from .policy import ToolPolicy as ToolPolicy
 from .policy import unknown_tools as unknown_tools
+from .programs import PROGRAM_TOOLS as PROGRAM_TOOLS
+from .programs import able_tools as able_tools
 from .proposals.goal import GOAL_TOOL as GOAL_TOOL
 from .proposals.goal import goal_of_call as goal_of_call
 from .proposals.goal import implied_act as implied_act

@@ -58,6 +58,8 @@ class ToolResult:
     """Id of the message that it answered."""
     proposed: str | None = None
     """Id of the goal that it proposed."""
+    unavailable: bool = False
+    """Whether it could not be used for a reason outside of the agent: the act then says nothing of the agent."""
 
 
 BUILT_IN = "built in"

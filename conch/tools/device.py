@@ -7,13 +7,13 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from conch.actions import BUILTIN_EFFECTS, Argument, ToolSpec
 from conch.config.model import ActuatorSettings
-from conch.errors import BusError, ToolError
+from conch.errors import BusError, NoResponderError, ToolError
 from conch.tools.declare import Tool, ToolContext, ToolResult
-from conch_schemas import control_subject
+from conch_schemas import JsonObject, control_subject
 
 ACTUATE = control_subject("_edge", "actuate")
 """Subject that the bridge answers; no agent can have its name. The request is JSON: `device`, `payload`, and `until`
@@ -21,6 +21,8 @@ ACTUATE = control_subject("_edge", "actuate")
 one sentence}` with `"timeout": true` where the command was sent and it is not known whether it arrived."""
 PATIENCE = 0.8
 """Share of the tool's time limit for the broker: the rest is for the reply on the bus."""
+AGAIN = 0.1
+"""Seconds between two requests to a bridge that is not there yet."""
 
 _NUMBER = re.compile(r"[-+]?\d{1,15}(\.\d{1,15})?", re.ASCII)
 
@@ -47,23 +49,46 @@ def payload_of(actuators: Mapping[str, ActuatorSettings], device: str, value: st
 
 
 def device_tools(actuators: Mapping[str, ActuatorSettings], ask: RequestFunction) -> tuple[Tool, ...]:
-    """The tool, if there is a device; it succeeds when the broker has acknowledged the command."""
+    """The tool, if there is a device; it succeeds when the broker has acknowledged the command.
+
+    A bridge that is starting, and its connection to the broker, are waited for. A device that was not reached is no
+    fault of the agent's, and the outcome says so (`unavailable`).
+    """
     if not actuators:
         return ()
+    missing = False
+    """Whether a call has waited for the bridge in vain; the next ones do not wait until it has answered."""
+
+    async def ask_bridge(body: JsonObject, limit: float) -> JsonObject:
+        """The bridge's reply. Raises BusError where there is none."""
+        nonlocal missing
+        while True:
+            try:
+                reply: JsonObject = json.loads(await ask(ACTUATE, json.dumps(body).encode(), timeout=limit + 1))
+            except NoResponderError:
+                if missing or time.time() + AGAIN >= body["until"]:
+                    missing = True
+                    raise
+                await asyncio.sleep(AGAIN)
+            else:
+                missing = False
+                return reply
 
     async def device(context: ToolContext, name: str, value: str) -> ToolResult:
         payload, limit = payload_of(actuators, name, value), context.settings.timeout
         body = {"device": name, "payload": payload, "until": time.time() + PATIENCE * limit}
         try:
             async with asyncio.timeout(limit):
-                reply = json.loads(await ask(ACTUATE, json.dumps(body).encode(), timeout=limit + 1))
+                reply = await ask_bridge(body, limit)
         except TimeoutError:
             why = f"no word from the bridge to the devices within {limit:g} s: nobody knows whether {name} was told"
-            return ToolResult(status="timeout", error=why)
+            return ToolResult(status="timeout", error=why, unavailable=True)
         except BusError as error:
-            raise ToolError(f"{name} was not told: the bridge to the devices does not answer ({error})") from None
-        if (why := reply.get("error")) is not None:
-            return ToolResult(status="timeout" if reply.get("timeout") else "error", error=str(why))
+            why = f"{name} was not told: the bridge to the devices does not answer ({error})"
+            return ToolResult(status="error", error=why, unavailable=True)
+        if (refusal := reply.get("error")) is not None:
+            status: Literal["timeout", "error"] = "timeout" if reply.get("timeout") else "error"
+            return ToolResult(status=status, error=str(refusal), unavailable=True)
         return ToolResult(f"{name} was told {payload}: its broker has it")
 
     known = "; ".join(f"{name}: {_takes(actuator)}" for name, actuator in actuators.items())

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from typing import Literal
+from collections.abc import Iterable
+from typing import Final, Literal
 
 from conch.actions import BUILTIN_EFFECTS
 from conch.tools.declare import ToolContext, ToolResult, tool
 from conch.tools.isolation.bubblewrap import IDENTITY
-from conch.tools.isolation.sandbox import ProcessResult
+from conch.tools.isolation.sandbox import ProcessResult, Sandbox
+
+PROGRAM_TOOLS: Final = frozenset({"shell", "git"})
+"""The tools of this module: each call of them is blocked where the sandbox cannot confine it."""
+
+
+def able_tools(names: Iterable[str], sandbox: Sandbox) -> tuple[str, ...]:
+    """The tools of these names, without those whose every call is blocked for want of a sandbox. See
+    `Sandbox.detect` for its time."""
+    is_able = sandbox.detect() is None
+    return tuple(name for name in names if is_able or name not in PROGRAM_TOOLS)
 
 
 @tool(effects=BUILTIN_EFFECTS["shell"])

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pydantic import JsonValue
 
 from conch.actions import Registry
-from conch.config import HIDDEN, Masker
+from conch.config import Masker
 from conch.errors import ConchError, ContractError
+from conch.secrets import HIDDEN
 from conch.text import cut, safe_text
 from conch.tools.declare import BUILT_IN, Tool, ToolContext, ToolResult
 from conch.tools.workspace import OutsideError
@@ -72,6 +73,7 @@ class Toolbox:
             exit_code=result.exit_code if result else None,
             answered=result.answered if result else None,
             proposed=result.proposed if result else None,
+            unavailable=result.unavailable if result else False,
             ms=(time.perf_counter() - began) * 1000,
         )
 

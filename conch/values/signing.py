@@ -65,7 +65,7 @@ def _secret(file: Path) -> SigningKey:
         made = SigningKey.generate()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "w") as stream:
+        with open(handle, "w", encoding="utf-8") as stream:
             stream.write(base64.b64encode(bytes(made)).decode() + "\n")
             stream.flush()
             os.fsync(handle)

@@ -151,6 +151,7 @@ from .rewards.words import decoding_words as decoding_words
 from .rewards.words import price_words as price_words
 from .rewards.words import range_words as range_words
 from .rewards.words import role_words as role_words
+from .rewards.words import scored_share as scored_share
 from .rewards.words import share_words as share_words
 from .rewards.words import step_words as step_words
 from .rewards.words import waiting_words as waiting_words
@@ -268,6 +269,7 @@ from .witness.marks import Marks as Marks
 from .witness.marks import MarkShown as MarkShown
 from .witness.marks import last_marks as last_marks
 from .witness.marks import marks_shown as marks_shown
+from .witness.principles import act_of_mark as act_of_mark
 from .witness.principles import compliance as compliance
 from .witness.principles import principles as principles
 from .witness.principles import sealed_principles as sealed_principles
@@ -275,16 +277,15 @@ from .witness.sealed import Compared as Compared
 from .witness.sealed import SealedFacts as SealedFacts
 from .witness.sealed import compared_words as compared_words
 from .witness.sealed import pieces as pieces
-from .witness.verification import ActsDue as ActsDue
+from .witness.streamed import StorePlace as StorePlace
+from .witness.streamed import store_place as store_place
 from .witness.verification import Signed as Signed
 from .witness.verification import Verified as Verified
 from .witness.verification import VerifiedLocally as VerifiedLocally
-from .witness.verification import acts_due as acts_due
 from .witness.verification import chain_start as chain_start
 from .witness.verification import forgotten_acts as forgotten_acts
 from .witness.verification import forgotten_words as forgotten_words
 from .witness.verification import removed_marks_words as removed_marks_words
 from .witness.verification import signed_by as signed_by
 from .witness.verification import signed_words as signed_words
-from .witness.verification import unmarked_yet as unmarked_yet
 from .witness.verification import verification as verification

@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from conch.folds import Digests, evolve, holds, is_new, valid, with_new
 from conch.rewards import PRINCIPLES
 from conch.witness.canonical import content_hash, said_hash
-from conch.witness.facts import facts_hash, facts_of, verdict_fact, whole_fact
+from conch.witness.facts import facts_hash, facts_of, recorded_fact, verdict_fact, whole_fact
 from conch.witness.words import Scored, Witnessed, words_for
 from conch_schemas import (
     ActionTaken,
+    CycleReflected,
     ExperienceRecorded,
     GoalDropped,
     GoalReached,
@@ -47,7 +48,7 @@ CONTINUED: Final = 50
 
 
 class UnsealedScores(BaseModel):
-    """The score sets of one act that were not sealed yet."""
+    """The score sets of one act, and its reflection, that were not sealed yet."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -85,18 +86,21 @@ class ChainState(BaseModel):
 
 def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     """The chain after `fact`, and its mark; None for a fact that makes none: an event without a score, one witnessed
-    before, and a score set that waits for the others of its act.
+    before, and a score set or a reflection that waits for the others of its act.
 
-    Exactly one mark per act. The score sets of an act get one mark, with the first revision of its experience: then
-    the set is complete, or its deadline has passed. A set that comes later gets a mark of its own, and so does each
-    later revision. A fact that is repeated after more than 512 others gets a second mark, with an id of its own: the
-    chain stays valid.
+    Exactly one mark per act. The score sets of an act and its reflection get one mark, with the first revision of its
+    experience: then the set is complete, or its deadline has passed. What comes later gets a mark of its own, and so
+    does each later revision. The mark of a policy, and each later one, holds the digest of the values that it names. A
+    fact that is repeated after more than 512 others gets a second mark, with an id of its own: the chain stays valid.
     """
+    if isinstance(fact, PolicySet):
+        # From the stream, not from a file: an event that is handled twice gets the same mark twice.
+        state = evolve(state, values=fact.values)
     digest = None if isinstance(fact, ActionTaken) else fact_digest(fact.id)
     if _met(state, fact, digest) or (words := words_for(fact)) is None:
         return state, None
     waiting = state.pending.get(fact.action_id or "")
-    if waiting is not None and isinstance(fact, Scored):
+    if waiting is not None and isinstance(fact, Scored | CycleReflected):
         return _collected(state, waiting, fact, digest), None
     facts = _facts(waiting, fact)
     said: dict[str, object] = {
@@ -124,12 +128,15 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     return _advanced(state, fact, mark, digest), mark
 
 
-def _collected(state: ChainState, waiting: UnsealedScores, fact: Scored, digest: str | None) -> ChainState:
-    """The chain with a score set put to those of its act."""
+def _collected(
+    state: ChainState, waiting: UnsealedScores, fact: Scored | CycleReflected, digest: str | None
+) -> ChainState:
+    """The chain with a score set, or the reflection, put to those of its act."""
     assert fact.action_id is not None
     assert digest is not None
+    whole = {} if isinstance(fact, CycleReflected) else whole_fact(fact)
     more = UnsealedScores(
-        facts=facts_of(fact) | whole_fact(fact) | waiting.facts, principles=waiting.principles | _principles(fact)
+        facts=facts_of(fact) | whole | waiting.facts, principles=waiting.principles | _principles(fact)
     )
     return evolve(
         state,
@@ -141,14 +148,8 @@ def _collected(state: ChainState, waiting: UnsealedScores, fact: Scored, digest:
 def _facts(waiting: UnsealedScores | None, fact: Witnessed) -> dict[str, str]:
     """What the mark seals beside the event itself; of an experience, all that it seals."""
     if isinstance(fact, ExperienceRecorded):
-        return (waiting.facts if waiting is not None else {}) | verdict_fact(fact)
-    return facts_of(fact) if isinstance(fact, Scored) else {}
-
-
-def under(state: ChainState, policy: PolicySet) -> ChainState:
-    """The chain under the values of this policy: every later mark holds their digest. The digest comes from the stream,
-    not from a file: an event that is handled twice gets the same mark twice."""
-    return evolve(state, values=policy.values)
+        return (waiting.facts if waiting is not None else {}) | verdict_fact(fact) | recorded_fact(fact)
+    return facts_of(fact)
 
 
 def _principles(fact: Witnessed) -> dict[str, float]:

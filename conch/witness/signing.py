@@ -127,6 +127,8 @@ class Signer:
         for mark in marks:
             if mark.agent not in self._signed:
                 self._begin(mark.agent)
+                if not self._signed[mark.agent]:
+                    self._sign(mark.agent)  # at once: a chain that has no checkpoint is one of which they were removed
                 continue
             count, previous = self._heads.get(mark.agent, (0, ""))
             if (mark.sequence, mark.previous) == (count, previous) or count == mark.sequence == 0:
@@ -191,7 +193,7 @@ def signing_key(file: Path) -> SigningKey:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "w") as stream:
+        with open(handle, "w", encoding="utf-8") as stream:
             stream.write(f"{SECRET} {base64.b64encode(bytes(made)).decode()}\n")
             stream.flush()
             os.fsync(handle)

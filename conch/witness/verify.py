@@ -16,7 +16,7 @@ from conch.witness.facts import FIGURES, SCORE, VERDICT, SealedFact, sealed_fact
 from conch.witness.forgotten import ForgottenRecords
 from conch_schemas import Mark
 
-Kind = Literal[
+ProblemKind = Literal[
     "changed", "missing", "swapped", "duplicate", "unlinked", "unwitnessed", "altered", "gone", "unsigned", "forged"
 ]
 
@@ -25,7 +25,7 @@ Kind = Literal[
 class MarkProblem:
     """One violation found in a chain."""
 
-    kind: Kind
+    kind: ProblemKind
     """`unlinked`: a link without an earlier source. `unwitnessed`: an act, a score or a total without a mark (a cut
     tail). `altered`, `gone`: a fact that is not what its mark sealed, or is no longer there. `unsigned`, `forged`: no
     checkpoint of the chain, or one that does not fit it."""
@@ -107,6 +107,14 @@ class Verification:
         elif fact.kind in (VERDICT, FIGURES) and fact.id.isdecimal() and len(fact.id) < 10:
             self._revisions[act] = max(int(fact.id), self._revisions.get(act, 0))
 
+    def has_act(self, action: str) -> bool:
+        """Whether a mark of the chain seals this act."""
+        return action in self._acts
+
+    def sealed_revision(self, action: str) -> int:
+        """The last revision of the action's experience that a mark seals; 0: none does."""
+        return self._revisions.get(action, 0)
+
     def head(self, sequence: int) -> str | None:
         """The hash of the mark of this sequence, with the record of removed marks; None where there is none."""
         if sequence == self._start.sequence - 1:
@@ -133,12 +141,6 @@ class Verification:
         kept = (row for row in self._rows if row.sequence >= self._start.sequence)
         rows = sorted(kept, key=lambda row: row.sequence)
         return [*self._changed, *self._swapped, *self._gaps(rows), *self._apart(rows), *self._unlinked(rows)]
-
-    def unwitnessed(
-        self, acts: Iterable[str], scored: Iterable[tuple[str, str]], recorded: Iterable[tuple[str, int]] = ()
-    ) -> list[MarkProblem]:
-        """Acts, scores and totals that should have a mark and have none; see `verify`."""
-        return _unwitnessed(self._acts, self._sets, self._revisions, acts, scored, recorded)
 
     def unrecorded(self, waiting: Set[str]) -> list[MarkProblem]:
         """Records of removals that no mark seals, but for those that wait for their mark, by id."""
@@ -193,7 +195,7 @@ class Verification:
                 yield self._problem("duplicate", row.sequence, what)
             earlier.setdefault(row.id, row.sequence)
 
-    def _problem(self, kind: Kind, sequence: int, what: str) -> MarkProblem:
+    def _problem(self, kind: ProblemKind, sequence: int, what: str) -> MarkProblem:
         return MarkProblem(kind, self.agent, sequence, what)
 
 

@@ -7,14 +7,24 @@ from typing import Final, Literal, NamedTuple
 
 from conch_schemas import (
     BUILTIN_SCORER,
+    HUMAN_SCORER,
     ActApproved,
     ActDenied,
     ActionTaken,
+    AdapterGated,
+    AdapterProbed,
+    AdapterPromoted,
+    AdapterRefused,
+    AdapterRolledBack,
+    AdapterShadowed,
+    AdapterTried,
     AgentPaused,
     AgentResumed,
     AlarmRaised,
     AnswerRated,
+    CycleReflected,
     ExperienceRecorded,
+    ForkScored,
     GoalAccepted,
     GoalDropped,
     GoalReached,
@@ -24,10 +34,16 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     PersonForgotten,
+    PolicySet,
     ReviewDecided,
     RewardAssigned,
     Score,
     ScoredPart,
+    TrainingFailed,
+    TrainingFinished,
+    TrainingProgressed,
+    TrainingStarted,
+    WeightsSet,
 )
 
 Scored = RewardAssigned | NeedsChanged | NoveltyMeasured
@@ -48,18 +64,54 @@ Outside = (
     | PersonForgotten
 )
 """What people and the agent say, rate, set, end, decide on and let remove."""
-Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside
+OfTraining = (
+    TrainingStarted
+    | TrainingProgressed
+    | TrainingFinished
+    | TrainingFailed
+    | AdapterGated
+    | AdapterTried
+    | AdapterRefused
+    | AdapterPromoted
+    | AdapterRolledBack
+    | AdapterProbed
+    | AdapterShadowed
+)
+"""The events of `OF_TRAINING`: training, and which adapter acts."""
+Beside = WeightsSet | PolicySet | CycleReflected | ForkScored | OfTraining
+"""What a store keeps beside acts and their scores: what they were judged and decided by, reflections, candidates of
+forks, the history of adapters."""
+Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside | Beside
 """The events that get a mark."""
 
 _LONGEST: Final = 1000
 """Most characters of one text in a mark; the whole text is in the witnessed event."""
 
 
+MarkDomain = Literal[
+    "action",
+    "score",
+    "alarm",
+    "message",
+    "goal",
+    "pause",
+    "approval",
+    "forgetting",
+    "review",
+    "needs",
+    "weights",
+    "policy",
+    "reflection",
+    "fork",
+    "training",
+]
+
+
 class MarkText(NamedTuple):
     """The text fields of a mark."""
 
     origin: str
-    domain: Literal["action", "score", "alarm", "message", "goal", "pause", "approval", "forgetting", "review"]
+    domain: MarkDomain
     stimulus: str
     response: str
     reasoning: str
@@ -75,7 +127,7 @@ def score_sets(fact: Scored) -> tuple[Score, ...]:
 
 
 def words_for(fact: Witnessed) -> MarkText | None:
-    """The text of the mark for `fact`; None for an event without a score (a need that no act changed), and for a denial
+    """The text of the mark for `fact`; None for an event without a score that is no change of needs, and for a denial
     that no person made."""
     match fact:
         case ActionTaken():
@@ -87,7 +139,9 @@ def words_for(fact: Witnessed) -> MarkText | None:
         case RewardAssigned() | NeedsChanged() | NoveltyMeasured():
             scores = score_sets(fact)
             scorer = fact.scorer if isinstance(fact, RewardAssigned) else scores[0].scorer if scores else ""
-            return _scores(scorer, fact.action_id, scores) if scorer else None
+            if not scorer:
+                return _needs(fact) if isinstance(fact, NeedsChanged) else None
+            return _scores(scorer, fact.action_id, scores)
         case MessageReceived() | MessageSent():
             return _message(fact)
         case AnswerRated():
@@ -100,6 +154,14 @@ def words_for(fact: Witnessed) -> MarkText | None:
             return _review(fact)
         case PersonForgotten():
             return _forgetting(fact)
+        case WeightsSet() | PolicySet() | CycleReflected() | ForkScored():
+            return _beside(fact)
+        case AgentPaused() | AgentResumed():
+            return _pause(fact)
+    return _training(fact)
+
+
+def _pause(fact: AgentPaused | AgentResumed) -> MarkText:
     paused = isinstance(fact, AgentPaused)
     response = "The agent was paused." if paused else "The agent was resumed."
     return MarkText("user", "pause", "", response, "A person asked for it.", "fact")
@@ -232,6 +294,36 @@ def _forgetting(event: PersonForgotten) -> MarkText:
     return MarkText("user", "forgetting", "", f"removed: {said or 'files'}", "A person asked for it.", "fact")
 
 
+def _needs(event: NeedsChanged) -> MarkText:
+    changes = ", ".join(f"{change.need} {change.delta:+g}" for change in event.changes)
+    why = " ".join(f"{change.need}: {_short(change.why)}" for change in event.changes) or "Time has passed."
+    return MarkText("needs", "needs", "", _short(changes) or "no need changed", _short(why), "fact")
+
+
+def _beside(event: WeightsSet | PolicySet | CycleReflected | ForkScored) -> MarkText:
+    match event:
+        case WeightsSet():
+            said = ", ".join(f"{part.component} {part.weight:g}" for part in event.parts)
+            why = f"The weight set {_short(event.version)} governs the acts behind it."
+            return MarkText("user", "weights", "", _short(said), why, "fact", (_short(event.version),))
+        case PolicySet():
+            adapter = "" if event.adapter is None else f", adapter {_short(event.adapter)}"
+            said, why = f"{_short(event.mind)}, model {_short(event.model)}{adapter}", "This policy acts from now on."
+            return MarkText(event.agent, "policy", "", said, why, "fact", (_short(event.policy or ""),))
+        case CycleReflected():
+            said = _short(event.reflection) or "no reflection"
+            why = "The cycle has ended."
+            return MarkText(event.agent, "reflection", f"action {event.action_id}", said, why, "fact")
+    why = f"A candidate for the decision was tried in a copy of the workspace: total {event.total:g}."
+    return MarkText("fork", "fork", f"action {event.action_id}", _short(event.raw), why, "check")
+
+
+def _training(event: OfTraining) -> MarkText:
+    what = getattr(event, "adapter", None) or getattr(event, "round", None) or ""
+    why = _short(getattr(event, "why", "")) or "The trainer said so."
+    return MarkText("trainer", "training", _short(what), event.TYPE, why, "check")
+
+
 def _value(score: Score | ScoredPart) -> str:
     return score.status if score.value is None else f"{score.value:g}"
 
@@ -240,7 +332,7 @@ def _tier(scorer: str) -> Literal["fact", "check", "judgement"]:
     """Evidence tier: built-in scorers read structured facts, a person judges, and any other scorer is a program."""
     if scorer in (BUILTIN_SCORER, "needs", "curiosity"):
         return "fact"
-    return "judgement" if scorer == "human" else "check"
+    return "judgement" if scorer == HUMAN_SCORER else "check"
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Fills an empty directory with the notebook that a new home's agent works on."""
+"""Fills an empty directory with a sample project."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-FILES = Path(__file__).parent / "files"
-
-UNCOMMITTED = "data/october.csv"
-"""Left out of the repository: committing it is one of the goals."""
+from conch.workspace.samples import TIDEPOOL, WorkspaceSample
 
 _GIT_SECONDS = 5.0
 _AUTHOR = "[user]\n\tname = echo\n\temail = echo@conch.invalid\n"
 """In the repository's own configuration: later commits have a name even without a home directory."""
 
 
-def fill(directory: Path) -> None:
-    """Copy the notebook into `directory` and make a git repository of it, with a history of three commits.
+def fill(directory: Path, sample: WorkspaceSample = TIDEPOOL) -> None:
+    """Copy the sample into `directory` and make a git repository of it, with its history.
 
     A directory with anything in it belongs to a person and is left as it is; a missing one is made. Without a working
     git the files are copied all the same. Raises OSError where the files cannot be written. Takes about 50 ms.
@@ -30,21 +27,20 @@ def fill(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
         return
-    shutil.copytree(FILES, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    (directory / ".gitignore").write_text("__pycache__/\n")
+    shutil.copytree(sample.files, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    (directory / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
     try:
-        _commit_all(directory)
+        _commit_all(directory, sample)
     except (OSError, subprocess.SubprocessError):
         shutil.rmtree(directory / ".git", ignore_errors=True)
 
 
-def _commit_all(directory: Path) -> None:
+def _commit_all(directory: Path, sample: WorkspaceSample) -> None:
     _git(directory, "-c", "init.defaultBranch=main", "init", "--quiet", "--template=")
     with (directory / ".git" / "config").open("a") as config:
         config.write(_AUTHOR)
-    _commit(directory, "The notes, as they were written beside the water", "README.md", ".gitignore", "notes")
-    _commit(directory, "What was counted, May to September", "data", f":!{UNCOMMITTED}")
-    _commit(directory, "A program that counts, and tests that ask for more", "tidepool", "tests")
+    for message, paths in sample.history:
+        _commit(directory, message, *paths)
 
 
 def _commit(directory: Path, message: str, *paths: str) -> None:
@@ -78,11 +74,11 @@ class WorkspaceTemplate:
     """Relative path, mode, content."""
 
     @classmethod
-    def make(cls) -> Self:
+    def make(cls, sample: WorkspaceSample = TIDEPOOL) -> Self:
         """Fill a directory for the moment. Raises OSError."""
         with tempfile.TemporaryDirectory(prefix="conch-") as place:
             filled = Path(place, "workspace")
-            fill(filled)
+            fill(filled, sample)
             with suppress(OSError, subprocess.SubprocessError):
                 _git(filled, "gc", "--quiet")  # a third of the files
             entries = sorted(filled.rglob("*"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from conch.workspace.fill import UNCOMMITTED
 from conch_schemas import CommandCheck, FileCheck, Goal, TestsCheck
 
+UNCOMMITTED = "data/october.csv"
+"""Left out of the repository: committing it is one of the goals."""
 TERMS = (
     "graze", "radula", "ebb", "home scar", "mucus", "clamp", "oystercatcher",
     "armour", "abdomen", "periwinkle", "whelk", "elders", "vacancy chain", "crumbs",

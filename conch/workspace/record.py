@@ -10,11 +10,12 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from conch.errors import HomeError
+from conch.home import Home
 from conch.workspace.material import MaterialScript
+from conch.workspace.samples import SAMPLES, TIDEPOOL, WorkspaceSample
 
 RECORD: Final = "filled.json"
 """The record's file: in the home for the workspace of the only agent, in an agent's directory for its own."""
-NOTEBOOK: Final = "conch.workspace.tidepool:TidepoolScript"
 
 
 class FilledWorkspace(BaseModel):
@@ -24,12 +25,13 @@ class FilledWorkspace(BaseModel):
 
     workspace: str
     """Relative to the home where it lies inside, so that a home can be moved; otherwise absolute."""
-    script: str = NOTEBOOK
+    script: str = TIDEPOOL.script
     """The class of its script, as module:class."""
 
 
-def record_filled(home: Path, directory: Path, workspace: Path) -> None:
-    """Write the record of `workspace` into `directory`, which is the home or an agent's in it, before it is filled.
+def record_filled(home: Path, directory: Path, workspace: Path, sample: WorkspaceSample = TIDEPOOL) -> None:
+    """Write the record that `workspace` is filled with the sample into `directory`, which is the home or an agent's in
+    it, before it is filled.
 
     Whole or not at all, without fsync: of a thousand agents each has one. Raises OSError.
     """
@@ -38,7 +40,8 @@ def record_filled(home: Path, directory: Path, workspace: Path) -> None:
     named = place.relative_to(home.resolve()) if inside else place
     directory.mkdir(parents=True, exist_ok=True)
     beside = directory / f".{RECORD}"
-    beside.write_text(FilledWorkspace(workspace=str(named)).model_dump_json() + "\n")
+    written = FilledWorkspace(workspace=str(named), script=sample.script).model_dump_json()
+    beside.write_text(f"{written}\n", encoding="utf-8")
     beside.replace(directory / RECORD)
 
 
@@ -50,7 +53,7 @@ def script_of(home: Path, directory: Path, workspace: Path) -> MaterialScript | 
     """
     file = directory / RECORD
     try:
-        found = FilledWorkspace.model_validate(json.loads(file.read_text()))
+        found = FilledWorkspace.model_validate(json.loads(file.read_text(encoding="utf-8")))
         module, _, name = found.script.partition(":")
         script: MaterialScript = getattr(importlib.import_module(module), name)()
     except FileNotFoundError:
@@ -65,3 +68,20 @@ def script_of(home: Path, directory: Path, workspace: Path) -> MaterialScript | 
             return script if text.readline(len(line) + 2).rstrip("\n") == line else None
     except OSError:
         return None
+
+
+def sample_of(home: Path, directory: Path, workspace: Path) -> WorkspaceSample | None:
+    """The sample whose script is the one for `workspace`, see `script_of`; None: there is none. Raises HomeError."""
+    script = script_of(home, directory, workspace)
+    name = f"{type(script).__module__}:{type(script).__qualname__}"
+    return next((sample for sample in SAMPLES.values() if sample.script == name), None)
+
+
+def sample_for_agents(home: Home, base: Path) -> WorkspaceSample | None:
+    """The sample that the empty directories of several agents in `base` are filled with: the one that `base` itself was
+    filled with on request, otherwise the first in the home's own workspace and none elsewhere.
+
+    Raises HomeError.
+    """
+    asked = sample_of(home.path, home.path, base)
+    return asked or (TIDEPOOL if base.resolve() == home.workspace.resolve() else None)

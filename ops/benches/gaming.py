@@ -22,7 +22,7 @@ from policies import write_policy
 
 from conch.minds import Completion, Prompt, Situation
 from conch.minds.reflex import ReflexMind
-from conch.workspace.fill import FILES
+from conch.workspace.samples import TIDEPOOL
 from conch_schemas import ExperienceRecorded
 
 ACTS: Final = 200
@@ -30,6 +30,7 @@ SEEDS: Final = 5
 REFLECTS: Final = 7
 """Cycles from one reflection to the next of an agent that looks after its needs: curiosity falls by 0.02 in a cycle,
 and a reflection raises it by 0.15."""
+FILES: Final = TIDEPOOL.files
 NOTES: Final = tuple(f"notes/{path.name}" for path in sorted(FILES.glob("notes/*.md")))
 WORDS: Final = tuple(sorted({word for note in NOTES for word in (FILES / note).read_text().split() if word.isalpha()}))
 """The words of the notes: what is written with them looks like text."""

@@ -71,6 +71,7 @@ from conch_schemas.registry import (
 from conch_schemas.review import REVIEWER_PATTERN, ROW_PATTERN, ReviewDecided, ReviewDecision
 from conch_schemas.reward import (
     BUILTIN_SCORER,
+    HUMAN_SCORER,
     LARGEST_SCORE,
     Part,
     PartRole,
@@ -136,6 +137,7 @@ __all__ = [
     "BUILTIN_SCORER",
     "EVENTS",
     "FORGOTTEN_REASONING",
+    "HUMAN_SCORER",
     "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
     "OF_TEAMS",

@@ -71,6 +71,9 @@ class Outcome(Value):
     """The id of the message that the tool `reply` answered."""
     proposed: str | None = None
     """The id of the goal that the tool `goal` proposed; its `goal.set` follows."""
+    unavailable: bool = False
+    """Whether the tool could not be used for a reason outside of the agent, as its device could not be reached: the act
+    says nothing of the agent, so its execution is not applicable and it is no error."""
 
 
 class AnsweredMessage(Value):

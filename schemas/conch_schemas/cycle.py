@@ -159,6 +159,11 @@ class ActionTaken(Event):
     progress: TaskStep | None = None
     """What the act was as a step of the task `episode`; the `task.progressed` behind it says the same, and counts no
     second time. None: it belongs to no task, or was recorded by a version that did not say it."""
+    context_sha256: dict[str, str] = Field(default_factory=dict)
+    """SHA-256, hexadecimal, of what the cycle's events before it say, by kind: `thought` (the whole text), `claims` and
+    `messages` (those of `action.decided`). Each is taken over the canonical JSON (RFC 8785) of a list: of the text; of
+    the claims, each a list of claim, about, verdict, evidence; of the messages, each a list of role and content. The
+    mark of the act seals them with it. Empty: recorded by a version that did not say it."""
 
     def task_step(self) -> TaskProgressed | None:
         """The `task.progressed` that the agent publishes behind it, the same each time but for its `time`; None where

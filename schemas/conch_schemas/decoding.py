@@ -38,3 +38,6 @@ class Decoding(Value):
     the status of the last outcome. Decisions with the same key were made in comparable states."""
     propensity: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     """Probability with which the policy chooses this reply among the candidates that it drew for the cycle."""
+    unread: Annotated[int, Field(ge=1)] | None = None
+    """Replies to the question before this one that could not be read for a reason of the transport (status, framing,
+    JSON type). They are no acts, and have no scores; None: there were none."""

@@ -41,9 +41,12 @@ class CheckRun(Value):
     goal: str | None = None
     """The goal's id; None: a test program that is no goal's check."""
     ran: bool = False
-    """Whether it ran to its end, whatever its verdict."""
+    """Whether it ran to its end, whatever its verdict, and a test program gave the result of a test."""
     changed_since: bool = False
     """Whether the workspace had changed since it ran last, or it had never run."""
+    no_result: bool = False
+    """Whether it is a test program that ended without the result of a test: it found none, or could load or compile
+    none. The act is idle then, unless it moved a goal."""
 
 
 class ContextUse(Value):

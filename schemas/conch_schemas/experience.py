@@ -65,7 +65,7 @@ class ExperienceRecorded(Event):
     coverage: Unit
     """Scored weight ÷ (whole weight − weight of the not applicable); 1 where nothing was applicable."""
     complete: bool
-    """A score of every part of the weight set has come, with any status, in time or at a later revision."""
+    """A score of every part that is waited for has come, with any status, in time or at a later revision."""
     revision: int = Field(ge=1)
     weights: str
     """Version of the weight set."""

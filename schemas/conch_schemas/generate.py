@@ -109,7 +109,7 @@ def main() -> None:
     target: Path = parser.parse_args().target
     for name, text in files().items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_text(text)
+        (target / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ ScoreStatus = Literal["scored", "not_applicable", "error", "timeout"]
 
 BUILTIN_SCORER = "reward"
 """Scorer name of the built-in rules, all of which the consumer `reward` runs."""
+HUMAN_SCORER = "human"
+"""Scorer name of a person: `conch reward score`, a rating in a chat."""
 
 
 LARGEST_SCORE = 1e9
@@ -67,7 +69,8 @@ PartRole = Literal["paid", "boost", "factor", "penalty", "gate", "held_out"]
 
 
 class Part(Value):
-    """One component that an experience waits for."""
+    """One component of the total. An experience waits for it where it bears on the total and a program scores it: not
+    for what is only recorded (weight 0), nor for a person (scorer `human`)."""
 
     component: str
     weight: Annotated[float, Field(ge=0.0, le=1.0)]

@@ -29,7 +29,8 @@ class Mark(Value):
     origin: str
     """The consumer or person that published the witnessed event."""
     domain: str
-    """`action`, `score`, `alarm`, `message`, `goal`, `pause`, `approval`, `forgetting` or `review`."""
+    """`action`, `score`, `alarm`, `message`, `goal`, `pause`, `approval`, `forgetting`, `review`, `needs`, `weights`,
+    `policy`, `reflection`, `fork` or `training`."""
     stimulus: str
     """What it responds to."""
     response: str
@@ -58,7 +59,9 @@ class Mark(Value):
     """What the mark seals beside or in place of the event itself: fact -> SHA-256 of its canonical JSON, hexadecimal.
 
     A fact is its kind and its id with a blank between: an event's type without its prefix and the event's id, `score`
-    and its scorer, version and component joined by "/", `verdict` (or `figures`) and the experience's revision."""
+    and its scorer, version and component joined by "/", `verdict` (or `figures`) and the experience's revision,
+    `recorded` and the revision (its place and time), `reflection` and its event's id, `prompt` and the policy's digest,
+    `correction` and its event's id."""
 
 
 class MarkWitnessed(Event):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conch.bus import Bus, shared_subscription
+from conch.bus import Access, Bus, shared_subscription
+from conch.bus.admit import MAX_PAYLOAD
+from conch.bus.jetstream import JetStreamBus
 from conch.bus.jetstream.connection import Connection
 from conch.config import Settings
 from conch.consumer import ServiceContext
@@ -60,6 +63,7 @@ from conch_schemas import (
 )
 
 if TYPE_CHECKING:
+    from tests.bus.conftest import Server
     from tests.conftest import World
 
 
@@ -164,6 +168,31 @@ async def test_an_event_beyond_all_bounds_is_not_taken(bus: Bus) -> None:
 
     assert (await bus.state()).messages == 0
     await bus.publish("conch.v1.echo.action.taken", b"x", id="small")
+
+
+async def test_a_server_that_takes_less_names_one_number(server: Server) -> None:
+    """The most that it takes, which a message of that many bytes keeps; and what has to be changed there."""
+    url = server.start("max_payload: 65536\njetstream {}")
+    async with JetStreamBus(Access(url)) as bus:
+        with pytest.raises(BusError, match=r"has 65000 bytes, this server takes (\d+): its max_payload") as raised:
+            await bus.publish("conch.v1.echo.action.taken", b"x" * 65000, id="large")
+        most = int(str(raised.value).partition("takes ")[2].partition(":")[0])
+
+        await bus.publish("conch.v1.echo.action.taken", b"x" * most, id="fits")
+
+        assert (await bus.state()).messages == 1
+
+
+def test_every_server_that_the_project_configures_takes_the_same() -> None:
+    """The embedded one, compose and Kubernetes: what one takes, the other does."""
+    root = Path(__file__).parents[2]
+    named = [
+        re.findall(r"max_payload: *(\S+)", (root / file).read_text())
+        for file in ("ops/compose/nats.conf", "ops/k8s/settings.yaml")
+    ]
+
+    assert named == [["1MB"], ["1MB"]]
+    assert MAX_PAYLOAD == 2**20  # what nats-server reads in 1MB
 
 
 async def test_a_large_event_of_another_client_is_a_letter(world: World, act: Act, tmp_path: Path) -> None:

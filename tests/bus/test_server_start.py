@@ -166,6 +166,49 @@ async def test_what_is_in_hand_ends_when_the_server_cannot_come_back(
     assert server.pid is None
 
 
+async def test_a_command_says_that_its_server_died_and_goes_on(server: EmbeddedServer) -> None:
+    """One death: a sentence, and the server that was started again answers."""
+    told = asyncio.Queue[str]()
+
+    async with served(server, told.put_nowait), JetStreamBus(server.access) as bus:
+        os.kill(server.pid or 0, signal.SIGKILL)
+        sentence = await told.get()
+        await bus.state()
+
+    assert sentence.startswith("the nats-server that this command started died (SIGKILL")
+    assert sentence.endswith("; it is started again")
+
+
+async def test_a_command_whose_server_died_does_not_blame_its_rights_or_its_address(server: EmbeddedServer) -> None:
+    """The error that the bus raises for it is the death of the server."""
+
+    async def command() -> None:
+        async with served(server):
+            os.kill(server.pid or 0, signal.SIGKILL)
+            raise BusUnreachableError("no bus at nats://127.0.0.1:1: it hung up (without a word)")
+
+    with pytest.raises(BusUnreachableError, match=r"that this command started died \(SIGKILL.*\.log, and try again"):
+        await command()
+
+
+async def test_a_bus_is_left_in_order_where_its_socket_was_given_up(server: EmbeddedServer) -> None:
+    """A task of nats-py that is cancelled in a reconnect cancels the close of the socket, not the task that leaves."""
+    async with served(server):
+        async with JetStreamBus(server.access) as bus:
+            bus._connection.client._transport._io_writer._protocol._closed.cancel()  # type: ignore[union-attr]
+
+        left = bus._connection.connected
+
+    assert not left
+
+
+async def test_a_refusal_by_a_server_that_lives_stays_what_it_is(server: EmbeddedServer) -> None:
+    """Nothing died: the error is the body's."""
+    with pytest.raises(BusUnreachableError, match="wrong password"):
+        async with served(server):
+            raise BusUnreachableError("wrong password")
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "why"),
     [

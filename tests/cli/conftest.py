@@ -54,6 +54,8 @@ from conch_schemas import (
 from tests.witnessed import recorded
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+RECORDED = NOON + timedelta(hours=6)
+"""When `keep` records."""
 HOSTILE = "\x1b[2J[/nope] [bold]hi[/]\nsum                      +9.0000\u2028total"
 PARTS = (
     Part(component="format", weight=0.30, range=(-1, 0.5), scorer="reward"),
@@ -78,6 +80,8 @@ class Life:
     def __post_init__(self) -> None:
         self.uid = self.home.agentuid(self.agent)
         self.chain = ChainState()
+        self.placed = 1
+        """Facts that `keep` puts before the next cycle: the weight set, and those of the cycles."""
 
     def envelope(self, kind: type[Event], cycle: int) -> dict[str, Any]:
         action = action_id(self.uid, cycle)
@@ -144,12 +148,12 @@ class Life:
         assert mark is not None
         return MarkWitnessed(**envelope_after(fact, mark.id), mark=mark)
 
-    def judged(self, act: ActionTaken, scores: Sequence[Any]) -> MarkWitnessed:
-        """The mark of all scores of an act."""
+    def judged(self, act: ActionTaken, scores: Sequence[Any], seq: int | None = None) -> MarkWitnessed:
+        """The mark of all scores of an act at this place; None: the second fact of the next cycle to be kept."""
         for fact in scores:
             self.chain, _ = seal(self.chain, fact)
         told = [score for fact in scores for score in score_sets(fact)]
-        return self.mark(recorded(act, told, PARTS))
+        return self.mark(recorded(act, told, PARTS, seq=seq or self.placed + 2, time=RECORDED))
 
     def cycle(self, cycle: int, text: str = "a file") -> list[Event]:
         act = self.act(cycle, text)
@@ -157,7 +161,9 @@ class Life:
             **self.envelope(ThoughtFormed, cycle), thought=cut(text), need="curiosity", pressing={}, model="m", ms=1.0
         )
         scores = self.scores(act, text)
-        return [thought, act, *scores, self.mark(act), self.judged(act, scores)]
+        facts = [thought, act, *scores, self.mark(act), self.judged(act, scores)]
+        self.placed += len(facts)
+        return facts
 
 
 @pytest.fixture(autouse=True)
@@ -192,7 +198,7 @@ def keep(home: Home, facts: Sequence[Event]) -> None:
     with SqliteStore(home.path / "store.db") as store:
         first = store.position() + 1
         placed = list(enumerate(facts, start=first))
-        made = store.apply(placed, upto=first + len(facts) - 1, now=NOON + timedelta(hours=6))
+        made = store.apply(placed, upto=first + len(facts) - 1, now=RECORDED)
         store.mark_published([one.id for one in made])
 
 

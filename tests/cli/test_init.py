@@ -76,18 +76,62 @@ def test_a_directory_of_ones_own_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_an_empty_directory_of_ones_own_is_filled(tmp_path: Path, there: bool) -> None:
-    """One that is empty, or not there yet, gets the files and the goals."""
-    own = tmp_path / "own"
+def test_an_empty_directory_of_ones_own_stays_empty(tmp_path: Path, there: bool) -> None:
+    """An empty project is a project: it gets no files and no goals; one that Conch makes is known as made."""
+    own, home = tmp_path / "own", Home(tmp_path / "home")
     if there:
         own.mkdir()
 
-    make_home(Home(tmp_path / "home"), own)
+    make_home(home, own)
 
-    assert any(own.iterdir())
-    settings = load(None, Home(tmp_path / "home"), {})
-    assert (settings.workspace, settings.goals) == (str(own), workspaces.default_goals())
-    assert workspaces.script_of(tmp_path / "home", tmp_path / "home", own) is not None
+    assert list(own.iterdir()) == []
+    assert load(None, home, {}) == Settings(workspace=str(own))
+    assert workspaces.script_of(home.path, home.path, own) is None
+    assert workspaces.is_made(home, own) is not there
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("name", workspaces.SAMPLES)
+def test_a_sample_is_laid_out_where_it_is_asked_for(tmp_path: Path, name: str, there: bool) -> None:
+    """In an empty directory, or one that is not there: its files, its goals, its material, and the record of it."""
+    own, home, sample = tmp_path / "own", Home(tmp_path / "home"), workspaces.SAMPLES[name]
+    if there:
+        own.mkdir()
+
+    init(home.path, workspace=own, sample=name)
+
+    settings = load(None, home, {})
+    assert (settings.workspace, settings.goals) == (str(own), sample.goals())
+    assert workspaces.script_of(home.path, home.path, own) is not None
+    assert workspaces.sample_of(home.path, home.path, own) is sample
+    assert workspaces.is_made(home, own)
+
+
+def test_a_sample_is_laid_out_in_an_empty_directory_alone(tmp_path: Path) -> None:
+    """Beside other files it is refused, as it is for a home that is there, and for a name that is none: with nothing
+    made."""
+    own, home = tmp_path / "own", Home(tmp_path / "home")
+    own.mkdir()
+    (own / "mine.txt").write_text("mine")
+
+    with pytest.raises(UsageError, match="own is not empty"):
+        init(home.path, workspace=own, sample="tidepool")
+    with pytest.raises(UsageError, match=r"there is no such sample; .*tidepool"):
+        init(home.path, sample="tidepol")
+    assert not home.path.exists()
+    init(home.path)
+    with pytest.raises(UsageError, match="is there already; name a new home"):
+        init(home.path, sample="tidepool")
+
+
+def test_the_directories_of_several_agents_are_filled_where_that_was_asked_for(tmp_path: Path) -> None:
+    """In the home's own workspace, and in one of a person's that has the sample; in no other."""
+    own, other, home = tmp_path / "own", tmp_path / "other", Home(tmp_path / "home")
+
+    init(home.path, workspace=own, sample="tidepool")
+
+    asked = [workspaces.sample_for_agents(home, place) for place in (home.workspace, own, other)]
+    assert asked == [workspaces.TIDEPOOL, workspaces.TIDEPOOL, None]
 
 
 def test_the_workspace_of_the_environment_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +164,7 @@ def test_settings_that_were_there_first_are_kept(tmp_path: Path) -> None:
 def test_a_workspace_that_cannot_be_filled_is_left_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written before the disk was full is taken away, so that the next time begins anew."""
 
-    def full(directory: Path) -> None:
+    def full(directory: Path, _: workspaces.WorkspaceSample) -> None:
         (directory / "data").mkdir()
         (directory / "data" / "half").write_text("half")
         raise OSError(28, "No space left on device")

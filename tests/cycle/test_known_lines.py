@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conch.config import EffectSettings, Settings
-from conch.cycle.effects.commands import command_target, program_tested, ran_no_test
+from conch.cycle.effects.commands import command_target, program_tested
 from conch.cycle.effects.kinds import ActFindings, decided
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.lines import difference, digest_of, lines_of
@@ -215,25 +215,6 @@ def test_a_command_is_about_its_program_and_its_first_file(command: str, target:
 def test_a_test_program_is_recognised_by_its_words(command: str, program: str | None) -> None:
     """At the beginning of a command, after any `cd`; not where its name is an argument, or where it only asks."""
     assert program_tested(command, PROGRAMS) == program
-
-
-@pytest.mark.parametrize(
-    ("output", "none"),
-    [
-        ("\nRan 0 tests in 0.000s\n\nNO TESTS RAN", True),
-        ("collected 0 items\n\n==== no tests ran in 0.01s ====", True),
-        ("\nno tests ran in 0.01s", True),
-        ("collected 3 items / 3 deselected / 0 selected\n\n=== 3 deselected in 0.01s ===", True),
-        ("a.py::test\n\n1 test collected in 0.01s", True),
-        ("running 0 tests\n\nrunning 2 tests\n", False),
-        ("Ran 10 tests in 0.1s\n\nFAILED (failures=1)", False),
-        ("collected 4 items / 3 deselected / 1 selected\n\n=== 1 failed, 3 deselected in 0.01s ===", False),
-        ("", False),
-    ],
-)
-def test_a_run_of_no_test_is_told_by_its_output(output: str, none: bool) -> None:
-    """By the words of the usual programs; where one of several ran a test, tests ran."""
-    assert ran_no_test(output) == none
 
 
 @given(command=st.text(st.sampled_from("a.'\"\\;|&<>() \n=-/1"), max_size=40))

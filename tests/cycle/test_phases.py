@@ -16,6 +16,7 @@ EDITED = MeasuredEffect(kind="change", lines_changed=3)
 REMOVED = MeasuredEffect(lines_changed=3)
 READ = MeasuredEffect(kind="information")
 TESTED = MeasuredEffect(checks=(CheckRun(goal="tests", ran=True),), lines_changed=1)
+BUILD_FAILED = MeasuredEffect(kind="change", lines_changed=9, checks=(CheckRun(no_result=True),))
 NOT_TESTED = MeasuredEffect(checks=(CheckRun(goal="tests"),))
 
 
@@ -47,6 +48,7 @@ def acted(
         (acted("shell", REMOVED, status="error"), "coding"),
         (acted("shell", TESTED, status="error"), "testing"),
         (acted("shell", NOT_TESTED), None),
+        (acted("shell", BUILD_FAILED, status="error"), None),
         (acted("shell", NOTHING), None),
         (acted("shell", NOTHING, status="blocked"), None),
         (acted("filesystem", None, operation="read", status="unknown"), None),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from conch.config import HIDDEN, Masker
+from conch.config import Masker
 from conch.errors import ModelError
 from conch.minds import Situation
+from conch.secrets import HIDDEN
 from conch_schemas import ActionTaken, GoalSet, ThoughtFormed, encode
 from tests.secrets.planted import KINDS, leaks, planted
 

@@ -69,6 +69,7 @@ class Seeded:
         if not record or not placed:
             return []
         with SqliteStore(self.home.path / "store.db") as store:
+            store.set_epoch((await bus.state()).epoch)
             made = store.apply(placed, upto=placed[-1][0], now=placed[-1][1].time + HOUR)
             for one in made:
                 await bus.publish(subject_of(one), encode(one), id=one.id)

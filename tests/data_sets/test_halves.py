@@ -13,7 +13,7 @@ from conch.config import Masker
 from conch.data import Selection, halves, redactor, rows_of, write_cycles, write_snapshot
 from conch.errors import StoreError
 from conch.experience import SqliteStore, StoreLocation
-from conch_schemas import TeamTurn
+from conch_schemas import Decoding, TeamTurn
 
 if TYPE_CHECKING:
     from tests.data_sets.conftest import Put
@@ -34,6 +34,7 @@ def lived(store: SqliteStore, put: Put, monkeypatch: pytest.MonkeyPatch) -> Sqli
             thought=f"é — bob@example.com {cycle}",
             policy="p1" if cycle % 5 else "q1",
             team=None if cycle % 7 else TURN,
+            decoding=Decoding(engine="m", model="m", state_key=f"s{cycle // 4}", unread=None if cycle % 7 else 2),
         )
     monkeypatch.setattr(halves, "ALONE", 0)
     monkeypatch.setattr(halves, "_processors", lambda: 2)
@@ -52,8 +53,8 @@ def test_two_processes_write_the_bytes_of_one(lived: SqliteStore, tmp_path: Path
     assert {file.name: file.read_bytes() for file in place.iterdir()} == {
         file.name: file.read_bytes() for file in alone.iterdir()
     }
-    assert manifest.rows_seen == 59 == manifest.rows_in + sum(manifest.left_out.values())
-    assert manifest.left_out == {"another policy": 11}
+    assert manifest.rows_seen == 59 + 14 == manifest.rows_in + sum(manifest.left_out.values())
+    assert manifest.left_out == {"another policy": 11, "reply not readable": 14}
     assert all(manifest.splits.values())
 
 

@@ -19,7 +19,7 @@ from conch.data.survey import survey_of
 from conch.errors import CheckError, UsageError
 from conch.experience import ExampleMark, SqliteStore
 from conch.testing import make_reward_assigned
-from conch_schemas import ActionTaken, Cut, ForkScored, Outcome, Part, Score, TeamTurn, WeightsSet
+from conch_schemas import ActionTaken, Cut, Decoding, ForkScored, Outcome, Part, Score, TeamTurn, WeightsSet
 from tests.data_sets.conftest import REGISTRY
 
 if TYPE_CHECKING:
@@ -75,6 +75,21 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
         "state not recorded": 1,
         "system prompt not recorded": 1,
     }
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_replies_that_could_not_be_read_are_counted(store: SqliteStore, put: Put, format: Format) -> None:
+    """Each is left out with its reason, beside the act that followed; those of acts outside of the bounds are not
+    looked at."""
+    for cycle, unread in ((1, 2), (2, None), (3, 1), (4, 5)):
+        decoding = Decoding(engine="openai", model="m", prompt_sha256="0" * 64, state_key="s1", unread=unread)
+        put(cycle, policy="p1" if cycle < 4 else "q1", decoding=decoding)
+
+    _, left = answers(store, format, policy="p1")
+    _, before = answers(store, format)
+
+    assert left["reply not readable"] == 3
+    assert before["reply not readable"] == 8
 
 
 @pytest.mark.parametrize("format", FORMATS)

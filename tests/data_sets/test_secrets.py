@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.config import HIDDEN, Masker
+from conch.config import Masker
 from conch.data import FORMATS, Format, Manifest, Row, Selection, redactor, rows_of
 from conch.experience import SqliteStore
+from conch.secrets import HIDDEN
 from conch_schemas import PolicySet, consequence_id, source_of
 from tests.data_sets.conftest import NOON, UID
 from tests.secrets.planted import KINDS, PIECE, PLACES, leaks, planted

@@ -223,3 +223,78 @@ async def test_a_home_that_cannot_be_written_costs_no_reply(openai: OpenAI, tmp_
     assert [reply.constrained for reply in found] == [True, True]
     assert openai.asked().count("grammar") == 1
     assert "mind.constraint_not_kept" in [entry["event"] for entry in logs]
+
+
+def garble(server: Server, *forms: str, times: int = 10**6) -> None:
+    """Have the server answer so many requests in these forms with a stream that cannot be read."""
+    stream, left = server._stream, times
+
+    def garbled(body: JsonObject) -> bytes:
+        nonlocal left
+        if server.asked()[-1] in forms and left > 0:
+            left -= 1
+            return b"data: {oops\n\n"
+        return stream(body)
+
+    server._stream = garbled  # type: ignore[method-assign]
+
+
+async def test_a_form_under_which_no_reply_can_be_read_is_no_candidate(openai: OpenAI, tmp_path: Path) -> None:
+    """A free reply can be read, and the form fails once more: the search goes on, and the finding says why."""
+    garble(openai, "response_format")
+    with capture_logs() as logs:
+        [reply] = await replies(openai, tmp_path)
+
+    assert (reply.text, reply.constrained) == (LISTS, True)
+    tried = ["grammar", "structured_outputs", "response_format", "free", "response_format", "tools"]
+    assert openai.asked() == [*tried, "tools"]
+    [said] = [entry for entry in logs if entry["event"] == "mind.constraint"]
+    assert "sent what is no completion: {oops" in said["without"]["response_format"]
+
+
+async def test_a_stream_that_breaks_once_costs_no_form(openai: OpenAI, tmp_path: Path) -> None:
+    """The form is tried again: it was an accident."""
+    garble(openai, "response_format", times=1)
+    [reply] = await replies(openai, tmp_path)
+
+    assert reply.constrained
+    assert openai.asked()[-3:] == ["free", "response_format", "response_format"]
+
+
+async def test_free_text_works_where_no_form_does(openai: OpenAI, tmp_path: Path) -> None:
+    """The agent acts freely; as nothing was refused, the next process looks again."""
+    garble(openai, "response_format", "tools")
+    [reply] = await replies(openai, tmp_path)
+
+    assert (reply.text, reply.constrained) == (FREE, False)
+    assert list(tmp_path.glob("*.json")) == []
+
+
+async def test_an_endpoint_whose_free_replies_cannot_be_read_says_nothing_of_a_form(
+    openai: OpenAI, tmp_path: Path
+) -> None:
+    """The error is raised, nothing is remembered, and the search is begun again."""
+    garble(openai, "response_format", "free")
+    with pytest.raises(ModelError, match="no completion") as raised:
+        await replies(openai, tmp_path)
+
+    assert raised.value.unread
+    assert openai.asked()[-1] == "free"
+    assert list(tmp_path.glob("*.json")) == []
+
+
+async def test_a_form_whose_replies_can_no_longer_be_read_is_forgotten(openai: OpenAI, tmp_path: Path) -> None:
+    """The first such reply is an error, as of any question; at the second the decision is asked freely."""
+    async with MindFactory(openai.settings, endpoints=tmp_path) as minds:
+        mind = minds.make(seed=1, memory=tmp_path)
+        await mind.complete(decision())
+        garble(openai, "response_format")
+        openai.requests.clear()
+        with pytest.raises(ModelError, match="no completion"):
+            await mind.complete(decision(2))
+        free, held = [await mind.complete(decision(cycle)) for cycle in (2, 3)]
+
+    assert (free.text, free.constrained) == (FREE, False)
+    assert (held.text, held.constrained) == (LISTS, True)
+    assert openai.asked()[:3] == ["response_format", "response_format", "free"]
+    assert openai.asked()[-1] == "tools"

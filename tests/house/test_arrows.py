@@ -20,6 +20,7 @@ MAY_IMPORT = {
 FLOORS = [
     {
         "actions",
+        "clients",
         "config",
         "disk",
         "errors",
@@ -35,6 +36,7 @@ FLOORS = [
         "tasks",
         "telemetry",
         "text",
+        "version",
     },
     {
         "auth",
@@ -75,7 +77,7 @@ FLOORS = [
         "verifiers",
         "views",
     },
-    {"cli"},
+    {"__main__", "cli"},
     {"library", "testing"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""

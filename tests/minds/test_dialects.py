@@ -21,7 +21,8 @@ from conch.cycle.prompts.build import PromptLimits
 from conch.errors import ModelError
 from conch.home import Home
 from conch.minds import ConnectionPool, Prompt
-from conch.minds.dialect import RequestForm, split_reasoning, without_fence
+from conch.minds.dialect import RequestForm, without_fence
+from conch.minds.replies.reasoning import split_reasoning
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from tests.minds.test_openai import DONE, FINE, Endpoint, delta, event, head, serving, whole
 

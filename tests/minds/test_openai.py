@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -20,8 +21,9 @@ from hypothesis import strategies as st
 from conch.config import MindSettings
 from conch.errors import ConfigError, ModelError
 from conch.minds import Prompt, ReplyProgress
-from conch.minds.endpoint import MAX_REPLY, MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
+from conch.minds.endpoint import MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
 from conch.minds.openai import OpenAIMind
+from conch.minds.replies.reply import MAX_REPLY
 from tests.serving import listening
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def delta(content: object, finish_reason: str | None = None) -> bytes:
     return event({"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": finish_reason}]})
 
 
+MESSAGE = '{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}'
 USAGE = event({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
 DONE = b"data: [DONE]\n\n"
 FINE = head() + delta("DO_NOTH") + delta("ING: rest", "stop") + USAGE + DONE
@@ -172,10 +175,29 @@ async def test_without_a_key_none_is_sent(prompt: Asking) -> None:
         head() + delta("yes", "stop") + event({"choices": None, "usage": None}) + DONE,
         whole(200, '{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}'),
         whole(200, '{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": {}}'),
+        whole(200, '{"choices": [{"message": {"content": "yes"}}]}'),
+        head() + delta("yes") + DONE,
+        head() + delta("yes") + event({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
+        head() + codecs.BOM_UTF8 + delta("yes", "stop") + DONE,
+        head() + (delta("yes", "stop") + DONE).decode().encode("utf-16"),
+        head(kind="application/json") + delta("yes", "stop") + DONE,
+        head(kind="text/plain; charset=iso-8859-1") + delta("yes", "stop") + DONE,
+        head(kind="application/octet-stream") + b": hello\n\n" + delta("yes", "stop") + DONE,
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + delta("yes", "stop") + DONE,
+        whole(200, MESSAGE, "text/event-stream"),
+        whole(200, MESSAGE, "text/plain"),
+        whole(200, MESSAGE, "text/html; charset=utf-8"),
+        whole(200, "\ufeff" + MESSAGE),
+        whole(200, "\n\n\n" + MESSAGE, ""),
+        whole(200, f"[{MESSAGE}]"),
+        head(kind="application/x-ndjson") + (delta("ye") + delta("s", "stop")).replace(b"data: ", b""),
+        head() + (delta("yes") + delta("", "stop") + DONE).replace(b"\n", b"\r"),
+        head() + (delta("ye") + delta("s", "stop") + DONE).replace(b"\n\n", b"\n").replace(b": ", b":"),
     ],
 )
 async def test_what_servers_do_within_the_format_is_understood(prompt: Asking, stream: bytes) -> None:
-    """Null content, reasoning, comments, no [DONE], other choices, servers that do not stream; tokens are estimated."""
+    """Null content, reasoning, comments, no [DONE], other choices, servers that do not stream, an end that is said in
+    one way of several, byte order marks, labels that are wrong; tokens are estimated."""
     async with serving(stream) as endpoint:
         reply = await ask(endpoint, prompt())
 
@@ -198,7 +220,6 @@ async def test_a_character_split_over_two_chunks_is_put_together(prompt: Asking)
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (head() + delta("DO_NOTHING: ha") + DONE, "finish_reason"),
         (head() + delta("DO_NOTHING: ha"), "finish_reason"),
         (head() + DONE, "finish_reason"),
         (whole(200, '{"choices": []}'), "finish_reason"),
@@ -207,15 +228,30 @@ async def test_a_character_split_over_two_chunks_is_put_together(prompt: Asking)
         (head() + b"data: {oops\n\n", "no completion"),
         (head() + b"data: 7\n\n", "no completion"),
         (head() + event({"choices": ["x"]}), "no completion"),
-        (head() + event({"choices": [{"delta": {"content": ["x"]}}]}), "no completion"),
-        (head() + event({"choices": [], "usage": {"prompt_tokens": -1}}), "no completion"),
+        (head() + event({"choices": [{"delta": {"content": True}}]}), "no completion"),
+        (head() + event({"choices": [], "usage": {"prompt_tokens": -1}}), "finish_reason"),
         (head() + b"data: " + b"[" * 100_000 + b"\n\n", "no completion"),
         (head() + event({"error": {"message": f"out of memory {KEY}"}}), r"out of memory \*\*\*"),
         (head() + delta("half") + event({"error": "overloaded"}), "overloaded"),
+        (head() + delta("half") + b'event: error\ndata: {"message": "overloaded"}\n\n', "overloaded"),
+        (head() + delta("half") + b"event: error\ndata: overloaded\n\n", "overloaded"),
+        (head() + event({"object": "error", "message": "overloaded", "code": 50001}), "overloaded"),
+        (
+            head() + event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+            "Overloaded",
+        ),
+        (head() + delta("half", "error"), "broke off its reply: error"),
+        (
+            head() + event({"choices": [{"delta": {}, "error": {"code": 502, "message": "lost"}}]}),
+            "error in its reply: lost",
+        ),
+        (head() + event({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}) + DONE, "cannot be read"),
+        (head() + delta("half") + b'data: {"choices": [{"del', "no completion"),
+        (head() + delta("half")[:-1], "finish_reason"),
         (whole(200, '{"error": {"message": "no such thing"}}'), "no such thing"),
         (whole(200, "{", "application/json"), "no completion"),
         (endless, str(MAX_REPLY)),
-        (head() + b"data: " + b"x" * 5_000_000, "broke off"),
+        (head() + b"data: " + b"x" * 5_000_000, "goes on past 4194304"),
     ],
 )
 async def test_a_reply_that_is_not_whole_is_an_error(prompt: Asking, answer: bytes | Answer, sentence: str) -> None:
@@ -226,10 +262,23 @@ async def test_a_reply_that_is_not_whole_is_an_error(prompt: Asking, answer: byt
 
     assert KEY not in str(raised.value)
     assert not raised.value.fatal
+    assert raised.value.unread
     assert len(endpoint.requests) == 1
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [503, 524, 529])
+async def test_an_endpoint_that_has_too_much_to_do_is_called_overloaded(prompt: Asking, status: int) -> None:
+    """Cloudflare's page and Anthropic's error: in a sentence, not in HTML."""
+    page = f"<!DOCTYPE html><html><head><title>host | {status}: A timeout occurred</title></head><body/></html>"
+    async with serving(whole(status, page, "text/html", "retry-after: 60\r\n")) as endpoint:
+        with pytest.raises(ModelError, match=rf"answered {status}: host \| {status}: A timeout .*overloaded") as raised:
+            await ask(endpoint, prompt())
+
+    assert "<" not in str(raised.value)
+    assert not raised.value.fatal
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 520, 522, 524, 529])
 async def test_what_may_pass_is_tried_again(prompt: Asking, status: int) -> None:
     """Busy and broken endpoints are asked again after growing waits."""
     busy = whole(status, '{"error": {"message": "later"}}')
@@ -397,22 +446,56 @@ async def test_a_redirect_to_no_endpoint_is_named_without_advice(prompt: Asking,
     assert "base_url" not in str(raised.value)
 
 
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
 @pytest.mark.parametrize(
     "said",
     [
         "This model's maximum context length is 2048 tokens. However, your messages resulted in 3011 tokens.",
+        "Your input exceeds the context window of this model",
         "request (431 tokens) exceeds the available context size (256 tokens), try increasing it",
+        "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+        "Unable to submit request because the input token count is 40000 but model only supports up to 32768.",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens",
+        "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000",
+        "prompt is too long: 213462 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context "
+        "length of only 4096 tokens, which is not enough.",
+        "prompt too long; exceeded max context length by 904 tokens",
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+        "Input is too long for requested model.",
+        "ValidationException: Too many input tokens. Max input tokens: 8192, request input token count: 9279",
+        "Input Tokens Exceeded: Number of input tokens exceeds maximum length",
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000.",
+        "Please reduce the length of the messages or completion.",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        "prompt token count of 70000 exceeds the limit of 64000",
+        "Your request exceeded model token limit: 8192",
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]",
+        "invalid params, context window exceeds limit",
+        "Prompt exceeds max length",
+        "Prompt length 5000 is greater than max_seq_len 4096",
+        "Input length 5000 exceeds the maximum allowed input length of 4096 tokens.",
     ],
-    ids=["OpenAI and vLLM", "llama.cpp"],
 )
-async def test_a_prompt_that_does_not_fit_names_the_setting(prompt: Asking, said: str) -> None:
-    """In the endpoint's words, with what to set: the run ends, as the next prompt would not fit either."""
-    async with serving(whole(400, json.dumps({"error": {"message": said}}))) as endpoint:
+async def test_a_prompt_that_does_not_fit_names_the_setting(prompt: Asking, said: str, status: int) -> None:
+    """In the words of each endpoint, with what to set: the run ends, as the next prompt would not fit either."""
+    bodies = {
+        400: [{"error": {"code": 400, "message": said, "status": "INVALID_ARGUMENT"}}],
+        413: {"message": said},
+        422: {"error": said, "error_type": "validation"},
+        500: {"error": {"message": said}},
+    }
+    async with serving(whole(status, json.dumps(bodies[status]))) as endpoint:
         with pytest.raises(ModelError, match=r"does not fit.*mind\.context_window") as raised:
             await ask(endpoint, prompt())
 
-    assert said in str(raised.value)
+    assert said[:200] in str(raised.value)
+    assert "{" not in str(raised.value)
     assert raised.value.fatal
+    assert len(endpoint.requests) == 1
 
 
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")

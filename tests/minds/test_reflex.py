@@ -414,3 +414,16 @@ async def test_a_mind_that_may_not_write_chooses_only_what_reads(file: Path, pro
     tried = {TEMPLATES[decision.template].name for decision in mind._memory.decisions.values()}
     assert len(tried) > 20
     assert not tried & names
+
+
+async def test_a_mind_that_may_not_commit_is_offered_no_commit(file: Path, prompt: Asking) -> None:
+    """It may stage; whether it may commit is asked once, before its first decision."""
+    asked = list[int]()
+    mind = ReflexMind(file, commits=lambda: bool(asked.append(1)))
+
+    await live(mind, prompt, range(1, 120))
+
+    tried = {TEMPLATES[decision.template].name for decision in mind._memory.decisions.values()}
+    assert "stage everything" in tried
+    assert "commit" not in tried
+    assert asked == [1]

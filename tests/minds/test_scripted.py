@@ -77,6 +77,7 @@ async def test_start_at_skips_replies(tmp_path: Path, prompt: Asking) -> None:
         ("a", ["a"]),
         (r'TOOL: x(y="a\nb")' + "\n", [r'TOOL: x(y="a\nb")']),
         ("a\u2028b\x0bc\rd\x00\n", ["a\u2028b\x0bc\rd\x00"]),
+        ("\ufeffa\nb\n", ["a", "b"]),
     ],
 )
 def test_only_a_line_feed_ends_a_reply(tmp_path: Path, content: str, expected: list[str]) -> None:

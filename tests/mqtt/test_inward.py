@@ -15,12 +15,13 @@ import aiomqtt
 import pytest
 
 from conch.bus import Bus, MemoryBus, MemoryJournal, shared_subscription
-from conch.config import Settings
+from conch.config import Settings, ToolSettings
 from conch.consumer import ServiceContext
 from conch.errors import BusError
 from conch.home import Home
-from conch.tools.device import ACTUATE
-from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_of
+from conch.tools import Notes, Sandbox, Toolbox, ToolContext
+from conch.tools.device import ACTUATE, device_tools
+from conch_schemas import Action, PolicySet, SenseMeasured, decode, encode, subject_of
 from conch_services.mqtt.inbound import InboundService
 
 if TYPE_CHECKING:
@@ -176,6 +177,39 @@ async def test_a_device_is_told_what_is_allowed_and_nothing_else(
         "there is no device home/+; there are light, blind",
     ]
     assert all("error" in one for one in garbage)
+
+
+async def test_a_command_waits_for_a_connection_that_is_being_made(
+    inward: Callable[..., Inward], broker: Broker, hub: Hub, until: Until, tmp_path: Path
+) -> None:
+    """The first act of a run may be a command: it is done when the connection stands, and is no failure."""
+    made = inward(broker.url)
+    settings = ToolSettings(sandbox="off", timeout=20)
+
+    async with made.runs():
+        tools = Toolbox(device_tools(made.settings.edge.actuators, made.bus.request))
+        with Notes(tmp_path / "notes.db") as notes:
+            context = ToolContext(tmp_path, Sandbox(settings), notes, settings)
+            action = Action(kind="TOOL", valid=True, tool="device", args={"name": "light", "value": "on"})
+            outcome = await tools.run(action, context)
+        await until(lambda: hub.heard)
+
+    assert (outcome.status, outcome.error) == ("success", None)
+    assert hub.payloads("home/light/set") == [b"on"]
+
+
+async def test_a_command_waits_no_longer_than_it_may_be_sent(
+    inward: Callable[..., Inward], line: Line, until: Until
+) -> None:
+    """While a broker that says nothing is connected to, the refusal comes with the end of the command's time."""
+    line.dead = True
+    made = inward(line.url)
+
+    async with made.runs():
+        await until(lambda: line.swallowed)
+        reply = await made.tell("light", "on", seconds=0.2)
+
+    assert "light was not told: the MQTT broker is being connected to" in reply["error"]
 
 
 async def test_a_command_that_is_late_or_has_no_broker_is_refused_and_not_kept(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from conch.processes import bubblewrap_programs
 from conch.tools.isolation.bubblewrap import arguments
 
 _LOADED = """
@@ -60,7 +60,7 @@ def run_sandboxed(profile: dict[str, Any]) -> subprocess.CompletedProcess[str]:
             Path(workspace), {}, mounts=(), tmp_bytes=2**20, passwd=files[0], gitconfig=files[1], status=1, seccomp=None
         )
         return subprocess.run(
-            [sys.executable, "-c", _LOADED, json.dumps(profile), shutil.which("bwrap") or "", *options, "/bin/true"],
+            [sys.executable, "-c", _LOADED, json.dumps(profile), bubblewrap_programs()[0], *options, "/bin/true"],
             pass_fds=files,
             capture_output=True,
             text=True,

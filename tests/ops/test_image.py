@@ -81,17 +81,20 @@ def test_what_is_copied_makes_the_whole_package(tmp_path: Path) -> None:
         copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
         copy(ROOT / source, target)
     [installs] = [line for line in instructions("RUN") if " pip install" in line.replace("/bin/pip", " pip")]
-    words = shlex.split(installs.partition("install ")[2])
-    [package] = [word for word in words if word.startswith(".")]
+    words = shlex.split(installs)
+    [package] = [word for word in words if word.startswith(".[")]
     extras = package.removeprefix(".[").removesuffix("]").split(",")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
-    locked = {canonicalize_name(line.partition("==")[0]) for line in (ROOT / "requirements.lock").read_text().split()}
+    select = [sys.executable, tmp_path / "src/ops/requirements.py", *extras]
+    selected = subprocess.run(select, check=True, capture_output=True, text=True).stdout
+    locked = {canonicalize_name(line.partition("==")[0]) for line in selected.splitlines() if "==" in line}
 
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*pip, "--target", tmp_path / "there", tmp_path / "src"], check=True, capture_output=True)
 
-    assert words[words.index("-c") + 1] == "requirements.lock"
+    assert f"python ops/requirements.py {' '.join(extras)} >/tmp/requirements" in installs
+    assert "--require-hashes --no-deps -r /tmp/requirements" in installs
     assert not [line for line in asked if canonicalize_name(Requirement(line).name) not in locked]
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "there")}
     code = "import conch, conch_services as s; from conch.cli.main import main; print(conch.__file__, *s.__path__)"

@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Path:
     made = tmp_path / "project"
     (made / "ops").mkdir(parents=True)
     (made / "tests").mkdir()
-    for name in ("ops/test", "ops/venv.sh", "pyproject.toml", "requirements.lock"):
+    for name in ("ops/test", "ops/venv.sh", "ops/requirements.py", "pyproject.toml", "requirements.lock"):
         shutil.copy(OPS.parent / name, made / name)
     (made / ".venv" / "bin").mkdir(parents=True)
     for name in ("ruff", "mypy"):

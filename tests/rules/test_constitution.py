@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conch.config import Settings
+from conch.consumer import ServiceContext, bind
 from conch.errors import ContractError
 from conch.rewards import (
     PRINCIPLES,
@@ -26,6 +29,7 @@ from conch.rewards import (
     score_principles,
 )
 from conch_schemas import ActionTaken
+from conch_services.reward.consumer import reward
 
 Act = Callable[..., ActionTaken]
 UNIT = st.floats(0.0, 1.0)
@@ -326,12 +330,14 @@ def test_what_is_said_to_a_person_is_the_reply(act: Act) -> None:
 def test_every_act_can_be_held_to_the_principles(
     act: Act, kind: str, valid: bool, status: str, tool: str, args: dict[str, Any]
 ) -> None:
-    """No act makes the rules raise; both scores are in 0..1 and say why."""
+    """No act makes the rules raise; both scores are in 0..1 and say why. Without an outcome or a valid reply there is
+    nothing to judge by."""
     scores = constitution_scores(principles_of(act(kind=kind, valid=valid, status=status, tool=tool, args=args)))
 
     assert [score.component for score in scores] == ["alignment", "ethical"]
     assert all(score.explanation for score in scores)
-    assert all((score.value is None) == (status == "unknown") for score in scores)
+    unjudged = status == "unknown" or not valid or kind == "INVALID"
+    assert all((score.value is None) == unjudged for score in scores)
     assert all(score.value is None or 0.0 <= score.value <= 1.0 for score in scores)
 
 
@@ -344,3 +350,18 @@ def test_an_act_with_an_unknown_outcome_is_held_to_no_principle(act: Act) -> Non
     assert principles_of(lost) is None
     assert {score.status for score in scores} == {"not_applicable"}
     assert all("nobody knows how it came out" in score.explanation for score in scores)
+
+
+@pytest.mark.parametrize("kind", ["INVALID", "TOOL"])
+def test_an_invalid_reply_is_held_to_no_principle(act: Act, kind: str) -> None:
+    """Nothing was executed, so nothing complies and nothing is perfect; the format alone is scored, and the total with
+    *alignment* in it leaves it out."""
+    spoilt = act(kind=kind, valid=False, status="none")
+
+    assigned = bind(reward, ServiceContext(Settings(), Path())).handle(spoilt)
+    scores = {score.component: score for score in assigned.scores}
+
+    assert assigned.principles == ()
+    assert {scores[name].status for name in ("alignment", "ethical")} == {"not_applicable"}
+    assert "The reply is not valid, so nothing was executed" in scores["alignment"].explanation
+    assert (scores["format"].value, scores["execution"].value) == (-1.0, 0.0)

@@ -47,6 +47,7 @@ CHANGED = MeasuredEffect(
 )
 PROGRESS = CHANGED.model_copy(update={"kind": "progress"})
 TESTED = MeasuredEffect(checks=(CheckRun(goal="g1", ran=True, changed_since=True),), target="python3 tests.py")
+NOTHING_TESTED = CheckRun(changed_since=True, no_result=True)
 TESTED_AGAIN = MeasuredEffect(checks=(CheckRun(goal="g1", ran=True),), target="python3 tests.py")
 
 
@@ -146,6 +147,28 @@ def test_an_idle_call_earns_a_rest_and_moves_no_need(act: MakeAct) -> None:
     assert verdict.total == pytest.approx(0.20)
     assert (life.changed.changes, life.measured.new_information) == ((), False)
     assert "idle" in _score(verdict, "execution").explanation
+
+
+@pytest.mark.parametrize("kind", ["none", "information", "change"])
+@pytest.mark.parametrize("status", ["success", "error"])
+def test_a_test_program_without_a_result_is_idle(act: MakeAct, kind: Any, status: str) -> None:
+    """It earns a rest, by whichever exit status, and moves no need: what a failed load or build prints or leaves behind
+    is no effect."""
+    life = Life(dict.fromkeys(SATISFIED, 0.5))
+    left = MeasuredEffect(kind=kind, information=Information(lines=9, new=9), checks=(NOTHING_TESTED,))
+
+    verdict = life.does(act(args={"command": "python3 -m unittest notes/words.md"}, status=status, effect=left))
+
+    assert verdict.total == pytest.approx(0.20)
+    assert (life.changed.changes, life.measured.new_information) == ((), False)
+    assert _score(verdict, "execution").explanation.endswith("a test program that gave no result of a test: idle.")
+
+
+def test_a_test_program_without_a_result_that_moved_a_goal_is_a_success(act: MakeAct) -> None:
+    """A command may do more than to run tests."""
+    moved = MeasuredEffect(kind="progress", checks=(NOTHING_TESTED,))
+
+    assert tool_result(act(status="error", effect=moved)) == "success"
 
 
 def test_a_rest_earns_about_as_much(act: MakeAct) -> None:
@@ -388,7 +411,9 @@ def test_without_a_measured_effect_the_rules_are_as_before(act: MakeAct) -> None
     assert life.measured.drives.social == 0.0
 
 
-CHECKS = st.builds(CheckRun, ran=st.booleans(), changed_since=st.booleans())
+CHECKS = st.one_of(
+    st.builds(CheckRun, ran=st.booleans(), changed_since=st.booleans()), st.builds(CheckRun, no_result=st.just(True))
+)
 EFFECTS = st.builds(
     MeasuredEffect,
     kind=st.sampled_from(["none", "information", "change", "progress", "answer"]),
@@ -442,11 +467,11 @@ def test_every_score_of_every_effect_is_in_its_range(
 
 @given(effect=EFFECTS, status=st.sampled_from(["success", "error", "timeout", "blocked", "unknown"]))
 def test_a_call_is_one_of_success_idle_and_failure(act: MakeAct, effect: MeasuredEffect, status: str) -> None:
-    """Blocked is always a failure, an effect never idle, and a check that ran never a failure."""
+    """Blocked is always a failure, a check that ran never, and an effect is idle only beside a failed load of tests."""
     result = tool_result(act(status=status, effect=effect))
 
     assert (result is None) == (status == "unknown")
-    if result == "idle":
+    if result == "idle" and not any(check.no_result for check in effect.checks):
         assert effect.kind == "none"
     if result == "failure":
         assert status == "blocked" or not any(check.ran for check in effect.checks)
@@ -462,3 +487,23 @@ def test_a_score_of_starving_survives_the_wire(act: MakeAct) -> None:
     assert [score.component for score in life.changed.beside] == ["starving"]
     assert NeedsChanged.model_validate_json(life.changed.model_dump_json()) == life.changed
     assert isinstance(life.changed.beside[0], Score)
+
+
+@pytest.mark.parametrize("status", ["error", "timeout"])
+@pytest.mark.parametrize("effect", [None, MeasuredEffect()])
+def test_a_tool_that_could_not_be_used_says_nothing_of_the_agent(
+    act: MakeAct, effect: MeasuredEffect | None, status: str
+) -> None:
+    """A device that was not reached: its execution is not applicable, no need falls, the gate stays open, and the tool
+    was not used. The form earns what it earns."""
+    life = Life(dict.fromkeys(SATISFIED, 0.5))
+    call = act(tool="device", args={"name": "light", "value": "on"}, status=status, effect=effect)
+    away = call.model_copy(update={"outcome": call.outcome.model_copy(update={"unavailable": True})})
+
+    verdict = life.does(away)
+
+    assert _score(verdict, "execution").status == "not_applicable"
+    assert _score(verdict, "execution").explanation.endswith("for a reason outside of the agent.")
+    assert (_score(verdict, "ethical").value, life.changed.changes) == (1.0, ())
+    assert (_score(verdict, "exploration").value, verdict.total) == (0.0, pytest.approx(0.15))
+    assert tool_result(away) is None

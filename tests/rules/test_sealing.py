@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import pytest
-import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.folds import json_of
-from conch.views.witness.sealed import SEALED_KINDS
+from conch.views.witness.streamed import SEALED_KINDS
 from conch.witness import (
     ChainState,
     StoredAct,
     Witnessed,
-    content_hash,
     differences,
     is_event,
     mark_hash,
@@ -100,6 +96,8 @@ def rows(act: ActionTaken, scores: Sequence[Score], experience: ExperienceRecord
         },
         "verdict": json_of(verdict | {"weights": experience.weights}),
         "revision": experience.revision,
+        "seq": experience.seq,
+        "recorded": experience.time.isoformat(),
         "figures": (experience.total, experience.coverage, experience.complete),
     }  # fmt: skip
 
@@ -121,6 +119,7 @@ def test_the_scores_of_an_act_wait_for_one_mark(act: Act) -> None:
         [
             f"reward.assigned {first.id}",
             f"reward.assigned {second.id}",
+            "recorded 1",
             "score reward/1/execution",
             "score reward/1/format",
             "verdict 1",
@@ -140,7 +139,7 @@ def test_a_score_that_comes_late_has_a_mark_of_its_own_and_so_has_its_revision(a
 
     assert [(mark.origin, list(mark.facts)) for mark in marks] == [
         ("human", ["score human/1/kind"]),
-        ("store", ["verdict 2"]),
+        ("store", ["verdict 2", "recorded 2"]),
     ]
     identity = str(action.action_id)
     assert verify([*before, *marks], [identity], [(identity, "human")], recorded=[(identity, 2)]) == []
@@ -208,23 +207,6 @@ def test_a_row_that_is_gone_is_found(act: Act, row: str, empty: Any, kind: str) 
     _, marks = sealed(action, said(action, *scores), experience)
 
     assert wrong(marks, StoredAct(**rows(action, scores, experience) | {row: empty})) == [(kind, True)]
-
-
-def test_an_act_from_before_a_field_came_is_what_was_sealed(act: Act) -> None:
-    """A newer reader adds each field, the newest last, with its default; with a value in it the act is another one."""
-    action = act(0)
-    wire = json.loads(wire_form(action))
-    del wire["data"]["outcome"]["proposed"]
-    assert is_event(wire_form(action), hashlib.sha256(rfc8785.dumps(wire)).hexdigest())
-    for field in ("message", "cost", "decoding", "effect"):  # no goals, so none lacks `accepted`, which came between
-        del wire["data"][field]
-        content = hashlib.sha256(rfc8785.dumps(wire)).hexdigest()
-
-        assert is_event(wire_form(action), content)
-        assert is_event(json.dumps(wire).encode(), content)
-    assert is_event(wire_form(action), content_hash(action))
-    wire["data"]["effect"] = {"kind": "none"}
-    assert not is_event(json.dumps(wire).encode(), content)
 
 
 def test_a_verdict_that_was_too_large_to_publish_is_sealed_by_its_figures(act: Act) -> None:

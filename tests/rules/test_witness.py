@@ -24,7 +24,6 @@ from conch.witness import (
     content_hash,
     mark_hash,
     seal,
-    under,
     verify,
 )
 from conch.witness.canonical import said_hash
@@ -153,11 +152,12 @@ def test_a_field_that_marks_gain_later_leaves_earlier_hashes(marks: list[Mark]) 
 
 
 def test_the_mark_of_the_rewards_holds_the_principles(acts: list[ActionTaken], marks: list[Mark]) -> None:
-    """The seven, as they were scored, in the mark of the scores and not in the act's."""
+    """The seven, as they were scored, in the mark of the scores and not in the act's; none of an invalid reply."""
     told = [dict(mark.principles) for mark in marks]
 
     assert told[1] == principles_of(acts[0]).to_dict()
-    assert [bool(principles) for principles in told] == [False, True] * 3
+    assert [act.action.valid for act in acts] == [True, False, True]
+    assert [bool(principles) for principles in told] == [False, True, False, False, False, True]
 
 
 @settings(deadline=None)
@@ -183,18 +183,23 @@ def test_a_mark_of_before_still_verifies(marks: list[Mark]) -> None:
 
 
 def test_marks_carry_the_values_that_held(act: Act) -> None:
-    """From the policy that names them on, to the next one; marks before it have none."""
+    """From the mark of the policy that names them on, to the next one; marks before it have none."""
     chain, marks = ChainState(), []
     for number, digest in enumerate(["", "", "a" * 64, "", "b" * 64]):
         if digest:
             policy = {"mind": "reflex", "model": "m", "system_prompt": "s", "values": digest}
-            chain = under(chain, PolicySet(id=str(number), source="/conch/echo/e", agent="echo", **policy))
+            chain, mark = seal(chain, PolicySet(id=str(number), source="/conch/echo/e", agent="echo", **policy))
+            assert mark is not None
+            marks.append(mark)
         chain, mark = seal(chain, act(number))
         assert mark is not None
         marks.append(mark)
 
-    assert [mark.values[:1] for mark in marks] == ["", "", "a", "a", "b"]
-    assert verify(marks, [str(mark.action_id) for mark in marks]) == []
+    assert [(mark.domain, mark.values[:1]) for mark in marks] == [
+        *(("action", ""), ("action", ""), ("policy", "a"), ("action", "a"), ("action", "a"), ("policy", "b")),
+        ("action", "b"),
+    ]
+    assert verify(marks, [mark.action_id for mark in marks if mark.action_id is not None]) == []
     assert {one.kind for one in verify([marks[0], marks[1].model_copy(update={"values": "c"})], [])} == {"changed"}
 
 
@@ -243,11 +248,14 @@ def test_a_very_late_repeat_leaves_the_chain_whole(act: Act) -> None:
     assert verify(marks, [first[0].action_id or ""]) == []
 
 
-def test_a_need_that_no_act_changed_has_no_mark(act: Act) -> None:
-    """Only score sets are witnessed."""
+def test_a_need_that_no_act_changed_has_a_mark_of_its_own(act: Act) -> None:
+    """A store keeps it, so it is sealed, with why it changed."""
     changed = next(fact for fact in _facts(act(0)) if isinstance(fact, NeedsChanged))
 
-    assert seal(ChainState(), changed.model_copy(update={"score": None})) == (ChainState(), None)
+    _, mark = seal(ChainState(), changed.model_copy(update={"score": None, "beside": (), "action_id": None}))
+
+    assert mark is not None
+    assert (mark.domain, mark.event) == ("needs", changed.id)
 
 
 def test_a_changed_row_is_found(acts: list[ActionTaken], marks: list[Mark]) -> None:

@@ -56,6 +56,16 @@ def test_a_home_is_owned_by_one_run(house: House) -> None:
     assert live.ended() == 0
 
 
+def test_a_run_waits_for_a_short_command_that_has_the_home(house: House) -> None:
+    """A restart beside commands that read begins as soon as they are done; no restart fails for them."""
+    house.live_through(3)
+    commands = [house.start("mark", "verify") for _ in range(3)]
+
+    house.run("--cycles", "1", "--script", house.endless())
+
+    assert [command.ended() for command in commands] == [0, 0, 0]
+
+
 def test_a_home_that_everybody_could_read_is_closed(house: House) -> None:
     """Made beforehand, or by an older version: its mode is 700 after the start, its store's 600; both are said once."""
     house.home.mkdir(mode=0o755)

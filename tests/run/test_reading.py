@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,3 +52,49 @@ def test_a_setting_lets_the_embedded_mind_write_in_a_persons_directory(house: Ho
 
     assert "only reads there" not in ended.said
     assert digests(house.workspace) != before
+
+
+def test_outside_of_a_sample_the_embedded_mind_commits_nothing(house: House) -> None:
+    """Where a setting lets it write in a person's repository, too: when every template has been tried, the history is
+    the person's."""
+    subprocess.run(REPOSITORY, shell=True, cwd=house.workspace, check=True)
+
+    ended = house.run("--cycles", "75", CONCH_MIND__KIND="reflex", CONCH_MIND__REFLEX__WRITES="true")
+
+    log = subprocess.run(["git", "log", "--format=%s"], cwd=house.workspace, check=True, capture_output=True, text=True)
+    assert log.stdout == "a\n"
+    called = [row["action"]["args"].get("operation") for row in ended.rows if row["action"]["tool"] == "git"]
+    assert "add" in called
+    assert "commit" not in called
+
+
+def test_an_empty_directory_of_a_person_stays_empty(house: House) -> None:
+    """An empty project is no request for a sample: nothing is laid out, no goal is set, nothing is written."""
+    (house.workspace / "readme.txt").unlink()
+
+    ended = house.run("--cycles", "22", CONCH_MIND__KIND="reflex")
+
+    assert list(house.workspace.iterdir()) == []
+    assert "only reads there" in ended.said
+    assert json.loads(house.conch("goal", "list", "--json"))["goals"] == []
+
+
+def test_a_sample_is_laid_out_elsewhere_on_request(house: House) -> None:
+    """`conch init --sample` fills a directory of a person's; its agents work on the sample, several on copies of it."""
+    (house.workspace / "readme.txt").unlink()
+    house.conch("init", "--workspace", str(house.workspace), "--sample", "tidepool")
+
+    ended = house.run("--cycles", "3", CONCH_MIND__KIND="reflex")
+    house.run("--agents", "2", "--cycles", "1", CONCH_MIND__KIND="reflex")
+
+    assert "only reads there" not in ended.said
+    assert [(house.workspace / name / "notes" / "kelp.md").exists() for name in (".", "echo-1", "echo-2")] == [True] * 3
+
+
+def test_several_agents_in_a_persons_directory_begin_with_nothing(house: House) -> None:
+    """Each has a directory that Conch made, without files and without goals."""
+    house.run("--agents", "2", "--cycles", "2", "--script", house.endless())
+
+    for name in ("echo-1", "echo-2"):
+        assert list((house.workspace / name).iterdir()) == []
+        assert not (house.home / "agents" / name / "filled.json").exists()

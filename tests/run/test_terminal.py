@@ -70,6 +70,35 @@ def test_a_terminal_is_told_what_the_agent_works_on_and_what_the_run_came_to(mak
     assert len(lines) < 30, text
 
 
+def test_a_pipe_is_told_the_same_as_a_terminal(make_house: MakeHouse) -> None:
+    """Goals, names above the columns, and the summary; no line is wrapped or cut to a width."""
+    house = make_house(furnished=True)
+    script = house.script("DO_NOTHING: " + "resting " * 12)
+    run = ("run", "--cycles", "1", "--interval", "0", "--script", script, "--without", "dashboard")
+
+    shown = " ".join(" ".join(seen(house, *run)).split())
+    piped = house.conch(*run).splitlines()
+
+    assert "it works on the sample project, notes about rock pools and a small program, with 5 goals:" in piped
+    assert "  - There is a journal.md." in piped
+    header = next(line for line in piped if line.startswith("cycle  need"))
+    row = next(line for line in piped if re.match(r" {4}1  ", line))
+    assert row[header.index("outcome") :].split()[0] == "none"
+    assert re.fullmatch(r"1 cycle · mean total [+-]\d\.\d{3} · goals reached 0 of 5", piped[-3])
+    assert piped[-2].startswith("look at it: conch status --home")
+    for line in piped[1:7]:
+        assert " ".join(line.split()) in shown
+
+
+def test_json_has_its_rows_alone(make_house: MakeHouse) -> None:
+    """Nothing for a person is among them."""
+    house = make_house(furnished=True)
+
+    live = house.run("--cycles", "1", "--script", house.endless())
+
+    assert [row["cycle"] for row in live.rows] == [0]
+
+
 def test_a_goal_that_is_set_during_the_run_is_news_and_counts(make_house: MakeHouse) -> None:
     """The goal of new material is told when it is set, and the summary counts it beside those of the start."""
     house = make_house(furnished=True)
@@ -92,6 +121,7 @@ def test_of_several_agents_each_is_said_to_have_a_workspace_of_its_own(make_hous
     known = " ".join(seen(house, *run, "--cycles", "1"))
     shutil.rmtree(house.workspace / "echo-2")
     (house.workspace / "echo-2").mkdir()
+    (house.workspace / "echo-2" / "mine.txt").write_text("mine")
     theirs = " ".join(seen(house, *run, "--cycles", "1"))
 
     sample = "each works on its own copy of the sample project, notes about rock pools and a small program; echo-1 has"

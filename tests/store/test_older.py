@@ -54,8 +54,8 @@ def test_a_store_of_an_older_schema_is_refused_as_it_is(
 
     assert str(refused.value) == (
         f"The experience store {path} was written by an older Conch (schema {schema}, "
-        f"this one knows {SCHEMA_VERSION}): "
-        "open it once with Conch 0.1.0 at revision d6c4a2b, which migrates it."
+        f"this one knows {SCHEMA_VERSION}): run it once with Conch 0.1.0 at revision d6c4a2b "
+        "(git checkout d6c4a2b in a clone of its repository), which migrates it."
     )
     assert path.read_bytes() == before
 

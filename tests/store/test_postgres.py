@@ -131,7 +131,15 @@ def test_a_database_without_a_store_is_none_yet(url: str) -> None:
     ("sql", "words"),
     [
         ("UPDATE conch.meta SET value = '999' WHERE name = 'schema'", "written by a newer Conch"),
-        ("UPDATE conch.meta SET value = '1' WHERE name = 'schema'", "written by an older Conch"),
+        (
+            "UPDATE conch.meta SET value = CASE name WHEN 'schema' THEN '999' ELSE '0.3.0' END "
+            "WHERE name IN ('schema', 'conch')",
+            r"written by conch 0\.3\.0 \(schema 999, this one knows \d+\): this is conch .*, install that version",
+        ),
+        (
+            "UPDATE conch.meta SET value = '6' WHERE name = 'schema'",
+            r"written by an older Conch .*: copy it into a file with Conch 0.1.0 at revision 5e7efa5 \(git checkout",
+        ),
         ("DELETE FROM conch.meta WHERE name = 'application'", "a schema 'conch' that is no experience store"),
         ("DROP TABLE conch.meta", "a schema 'conch' that is no experience store"),
     ],

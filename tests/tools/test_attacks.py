@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
+import struct
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -273,14 +276,74 @@ async def test_files_without_rights_break_nothing(act: Act, python: Run, workspa
     assert (again.output, listed.output.text) == ("well\n", "shut/")
 
 
-async def test_a_workspace_without_rights_gets_them_back(python: Run, workspace: Path) -> None:
-    """A program may shut its own workspace: the next one works in it all the same."""
-    await python("import os; os.chmod('.', 0)")
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o2775, 0o555, 0o300])
+@pytest.mark.parametrize(
+    "change", ["chmod 000 .", "chmod 777 .", "chmod +t .", "chmod 000 .; sleep 60", "chmod 0 .; kill -9 0"]
+)
+@pytest.mark.parametrize("confinement", ["bwrap", "off"])
+async def test_no_program_leaves_the_root_with_another_mode(
+    request: pytest.FixtureRequest, workspace: Path, confinement: str, change: str, mode: int
+) -> None:
+    """Whatever it sets, and however it ends: after the act the root has the mode that it had."""
+    sandbox: Sandbox = request.getfixturevalue(confinement)
+    workspace.chmod(mode)
 
-    again = await python("print('well')")
+    await sandbox.run(["/bin/sh", "-c", change], workspace=workspace, timeout=0.5)
 
-    assert again.output == "well\n"
+    assert stat.S_IMODE(workspace.stat().st_mode) == mode
+
+
+async def test_a_root_that_a_killed_act_left_without_rights_gets_them_back(python: Run, workspace: Path) -> None:
+    """Where the agent died with its program, nothing restored the mode: the next program works all the same."""
+    workspace.chmod(0)
+
+    done = await python("print('well')")
+
+    assert done.output == "well\n"
     assert workspace.stat().st_mode & 0o700 == 0o700
+
+
+async def test_no_program_leaves_attributes_or_another_owner_on_the_root(off: Sandbox, workspace: Path) -> None:
+    """Neither an access control list that gives others what is written later, nor a name of its own; what was there
+    before stays."""
+    try:
+        os.setxattr(workspace, "user.mine", b"before")
+    except OSError as error:
+        pytest.skip(f"this file system keeps no extended attributes: {error}")
+    owner = (workspace.stat().st_uid, workspace.stat().st_gid)
+    # version 2; then tag, permissions, id of: owner, group, others, who may all read, write and enter
+    acl = struct.pack("<I" + "HHI" * 3, 2, 1, 7, 2**32 - 1, 4, 7, 2**32 - 1, 0x20, 7, 2**32 - 1)
+    script = (
+        "import os\n"
+        f"for name in ('user.own', 'system.posix_acl_default'):\n    os.setxattr('.', name, {acl!r})\n"
+        "os.setxattr('.', 'user.mine', b'after')\n"
+        "if os.geteuid() == 0:\n    os.chown('.', 65534, 65534)\n"
+    )
+
+    done = await off.run([sys.executable, "-c", script], workspace=workspace, timeout=10)
+
+    assert done.status == "success", done
+    assert {name: os.getxattr(workspace, name) for name in os.listxattr(workspace)} == {"user.mine": b"before"}
+    assert (workspace.stat().st_uid, workspace.stat().st_gid) == owner
+
+
+@pytest.mark.parametrize(
+    "change", ["rmdir {0}", "rmdir {0}; mkdir -m 777 {0}", "mv {0} {0}2; ln -s /tmp {0}", "mv {0} {0}2"]
+)
+async def test_a_root_that_is_replaced_is_named(off: Sandbox, bwrap: Sandbox, workspace: Path, change: str) -> None:
+    """In the sandbox no program can; without one the act is an error, and a new directory has the old one's mode."""
+    workspace.chmod(0o750)
+    before = workspace.stat()
+    inside, outside = (f"cd /; {change.format(root)}" for root in ("/workspace", workspace))
+
+    await bwrap.run(["/bin/sh", "-c", inside], workspace=workspace, timeout=10)
+    confined = workspace.stat(follow_symlinks=False)
+    done = await off.run(["/bin/sh", "-c", outside], workspace=workspace, timeout=10)
+
+    assert (confined.st_ino, confined.st_mode) == (before.st_ino, before.st_mode)
+    assert (done.status, done.error) == ("error", f"the command replaced the workspace: put {workspace} back")
+    if workspace.is_dir() and not workspace.is_symlink():
+        assert stat.S_IMODE(workspace.stat().st_mode) == 0o750
 
 
 async def test_what_is_written_goes_through_no_link(act: Act, python: Run, workspace: Path) -> None:

@@ -12,6 +12,7 @@ from conch.tools import CheckResult, Sandbox, run_check
 from conch.tools.checks import check_tests, count_tests
 from conch.tools.suite import guarded
 from conch_schemas import CommandCheck, FileCheck, TestsCheck
+from tests.bubblewraps import MakeBubblewraps
 
 TESTS = """
 import unittest
@@ -33,12 +34,12 @@ async def test_a_command_is_measured_by_its_exit_status(workspace: Path, bwrap: 
 
 
 async def test_a_check_that_cannot_be_run_says_nothing(
-    workspace: Path, off: Sandbox, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, off: Sandbox, only_bubblewraps: MakeBubblewraps
 ) -> None:
     """Too slow, without a sandbox, without a workspace: an error, which is neither achieved nor failed."""
     slow = await run_check(CommandCheck(command="sleep 30"), workspace, off, 0.1)
     gone = await run_check(TestsCheck(), workspace / "none", off, 5)
-    monkeypatch.setenv("PATH", "/nowhere")
+    only_bubblewraps()
     bare = await run_check(CommandCheck(command="true"), workspace, Sandbox(ToolSettings()), 5)
 
     for result, reason in ((slow, "longer than 0.1"), (gone, "is gone"), (bare, "install bubblewrap")):

@@ -22,6 +22,7 @@ from conch.tools import Sandbox, ToolContext
 from conch.tools.search import glob
 from conch.tools.workspace import Workspace
 from conch_schemas import Action, Outcome
+from tests.bubblewraps import MakeBubblewraps
 
 Act = Callable[..., Awaitable[Outcome]]
 
@@ -233,6 +234,24 @@ async def test_grep_finds_lines(act: Act, workspace: Path) -> None:
     assert (await act(call("grep", ".", pattern="nowhere"))).output.text == "no line matches"
 
 
+async def test_grep_works_where_no_program_can_be_confined(
+    act: Act, context: ToolContext, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens no file of its own; the shell is refused there."""
+    (workspace / "b.txt").write_text("two\n")
+    detect = Sandbox.detect
+    monkeypatch.setattr(
+        Sandbox, "detect", lambda self: detect(self) if self.settings.sandbox == "off" else "no bwrap works here"
+    )
+    given = replace(context, sandbox=Sandbox(context.settings.model_copy(update={"sandbox": "bwrap"})))
+
+    found = await act(call("grep", ".", pattern="two"), given)
+    refused = await act('TOOL: shell(command="cat b.txt")', given)
+
+    assert (found.status, found.output.text) == ("success", "b.txt:1:two")
+    assert refused.status == "blocked"
+
+
 async def test_grep_searches_odd_files(act: Act, workspace: Path) -> None:
     """Files without a last line's end, with that of Windows, with bytes that are no text, and names with a colon."""
     (workspace / "a:1").write_bytes(b"\xffone\r\ntwo")
@@ -301,12 +320,12 @@ async def test_no_pattern_takes_much_memory_or_time(
 
 
 async def test_grep_runs_without_bubblewrap(
-    act: Act, workspace: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+    act: Act, workspace: Path, context: ToolContext, only_bubblewraps: MakeBubblewraps
 ) -> None:
     """Searching is no program of the agent's: it is not refused where those are."""
     (workspace / "f").write_text("one\n")
     bare = replace(context, sandbox=Sandbox(context.settings))
-    monkeypatch.setenv("PATH", "/nowhere")
+    only_bubblewraps()
 
     outcome = await act(call("grep", ".", pattern="o.e"), bare)
 

@@ -238,6 +238,26 @@ async def test_what_goes_wrong_is_one_sentence(server: Server, reply: bytes, sta
     assert (result.status, says in (result.error or "")) == (status, True)
 
 
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (b"text/plain", b"\xef\xbb\xbfh\xc3\xa9llo"),
+        (b"text/plain; charset=iso-8859-1", b"\xef\xbb\xbfh\xc3\xa9llo"),
+        (b"text/plain; charset=iso-8859-1", b"h\xe9llo"),
+        (b"application/json", "héllo".encode("utf-16")),
+        (b"text/plain; charset=no-such", b"h\xc3\xa9llo"),
+    ],
+)
+async def test_a_byte_order_mark_says_the_encoding(server: Server, kind: bytes, data: bytes) -> None:
+    """Before the header's charset, and is no part of the page."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: " + kind
+    server.replies = [head + b"\r\nContent-Length: %d\r\n\r\n" % len(data) + data]
+    names = Names(page_test=[["127.0.0.1"]])
+    result = await fetch(f"http://page.test:{server.port}/", names, allow=[f"page.test:{server.port}"])
+
+    assert result.output == "héllo"
+
+
 async def test_what_is_no_text_is_named_and_left_out(server: Server) -> None:
     """An image is no output."""
     server.replies = [b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 3\r\n\r\n\x89PN"]

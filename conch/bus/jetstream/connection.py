@@ -27,6 +27,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from conch.bus.access import Access
+from conch.bus.admit import HEADER_BYTES, MAX_PAYLOAD
 from conch.bus.jetstream.refusal import UnfitServerError, refusal, unfit
 from conch.bus.jetstream.wire import Take, WireParser, frame, read_headers
 from conch.errors import BusError, BusUnreachableError, ConchError
@@ -237,9 +238,11 @@ class Connection:
             await self.subscribe(inbox + ".*", self._replied)
             for _ in range(2):  # nats-py's PING overtakes what is not written yet
                 await self.client.flush(timeout=2)
-            why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
         except (BusError, OSError, Error):
-            why = f"it hung up ({self._last_error or 'without a word'})"
+            pass  # it hung up, or will: looked at below
+        why = f"it hung up ({self._last_error or 'without a word'})"
+        if inbox + ".*" in self._deaf:
+            why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
         if inbox + ".*" in self._deaf or not self.client.is_connected:
             await self._close()
             raise BusUnreachableError(self.refusal or f"no bus at {self._shown}: {why}")
@@ -259,6 +262,12 @@ class Connection:
             async with asyncio.timeout(2):
                 await self.client.close()
         except (TimeoutError, Error, OSError):
+            log.debug("bus.close_failed")
+        except asyncio.CancelledError:
+            # nats-py's own tasks, cancelled while they wait for the same socket to close, cancel that for all.
+            own = asyncio.current_task()
+            if own is None or own.cancelling():
+                raise
             log.debug("bus.close_failed")
 
     @property
@@ -308,8 +317,11 @@ class Connection:
 
     def admit(self, subject: str, size: int) -> None:
         """Raises BusError for a message for which this server would close the connection."""
-        if size > self.client.max_payload - 1024:  # headers count
-            raise BusError(f"{subject} has {size} bytes, the server takes {self.client.max_payload}")
+        most = self.client.max_payload - HEADER_BYTES
+        if size > most:
+            raise BusError(
+                f"{subject} has {size} bytes, this server takes {most}: its max_payload has to be {MAX_PAYLOAD} or more"
+            )
 
     async def send(self, subject: str, data: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         """Send a message once there is a connection. Raises LostReplyError when it breaks in that moment."""

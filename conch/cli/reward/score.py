@@ -12,11 +12,10 @@ from conch.cli.people_facts import names_in, several
 from conch.cli.reward.history import RecordedHistory, history
 from conch.errors import UsageError
 from conch.experience import removed_words
-from conch.needs import HUMAN_SCORER
 from conch.requests import next_number, refuse_score, said_score, score_range
 from conch.text import well_formed
 from conch.views import signed
-from conch_schemas import ActionTaken, RewardAssigned, encode, subject_of
+from conch_schemas import HUMAN_SCORER, ActionTaken, RewardAssigned, encode, subject_of
 
 if TYPE_CHECKING:
     from conch_schemas import ExperienceRecorded

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 Given = Annotated[
     list[str] | None,
-    Parameter(name="--set", negative="", consume_multiple=True, help="NAME=WEIGHT, several; the others keep theirs."),
+    Parameter(
+        name="--set", negative="", consume_multiple=True, help="NAME=WEIGHT, several; the others share the rest."
+    ),
 ]
 Reset = Annotated[bool, Parameter(negative="", help="Every part the weight that it asks for: no table of your own.")]
 Rules = Annotated[
@@ -49,7 +51,8 @@ async def weights(
 ) -> None:
     """The weight set in force; with --set another one, at once and for every run after this one.
 
-    The weights must sum to 1. A change is a fact of its own (weights.set), and stands in conch.yaml (rewards.weights).
+    The weights sum to 1: those that --set does not name keep theirs, or are rescaled in proportion.
+    A change is a fact of its own (weights.set), and stands in conch.yaml (rewards.weights).
     """
     if set_ and reset:
         raise UsageError("--reset takes every weight back: it goes without --set")
@@ -69,7 +72,11 @@ async def weights(
         in_force = (await _sets(bus, list(agents)))[0][1]
         numbers = _numbers(set_ or ())
         refuse_unpayable(settings, found, in_force, numbers)
-        wanted = None if reset else changed_weights(settings, found, in_force if run is not None else None, numbers)
+        wanted, rescaled = None, ""
+        if not reset:
+            changed = changed_weights(settings, found, in_force if run is not None else None, numbers)
+            wanted, rescaled = changed.table, changed.words
+            why += f" ({rescaled})" if rescaled else ""
         after = with_weights(settings, wanted)
         parts = expected_parts(after, found)
         if file is not None:
@@ -77,7 +84,8 @@ async def weights(
 
             write_weights(file, wanted)
         told = await report_weights(bus, agents, parts, why)
-    _done(common, parts, told, why, _lasting(file, settings, reset=reset), file, begun=bool(agents))
+    lasting = _lasting(file, settings, reset=reset) + (f"; {rescaled}" if rescaled else "")
+    _done(common, parts, told, why, lasting, file, begun=bool(agents))
     for name, weight in set_aside_weights(after, found).items():
         warn(f"{name} is set aside with its weight {weight:g} in the table: nothing scores it; --rules names its file")
     if settings.rewards.weights is None and wanted is not None and PROGRESS not in wanted:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from conch.cli.common import CommonOptions, warn
+from conch.cli.common import CommonOptions, owned_soon, warn
 from conch.cli.options import COMMON
 from conch.cli.programs import AGENT, refuse_of_agent
 from conch.cli.run.agents import names_of
@@ -159,7 +159,8 @@ def launch(
     refuse_writable(home, settings, chosen_file(common.config, home), files)
     os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
     children = first_children(settings, skipped, processes, has_consumers=has_consumers)
-    with forked(children) as forks, home.owned():
+    with forked(children) as forks, owned_soon(home):
+        home.name_version()
         configure(settings.log, home.logs / "run.log", process="run", mask=Masker.of(settings).text)
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)

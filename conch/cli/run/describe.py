@@ -7,6 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from conch.bus import LISTENER, Access, MqttListener
 from conch.cli.run.output import RunOutput
@@ -20,6 +21,9 @@ from conch.run_info import BusLocation, SetAsidePlugin
 from conch.text import safe_text
 from conch.tools import InstalledTools
 from conch.views import UNSEEN, signed
+
+if TYPE_CHECKING:
+    from conch.workspace import WorkspaceSample
 
 SHOWN = 5
 """Goals that the start of a run names."""
@@ -71,17 +75,19 @@ def _minds(settings: Settings, agent: str) -> str:
 def explain(
     run_output: RunOutput, home: Home, agents: Sequence[str], workspaces: Sequence[Path], goals: Sequence[str]
 ) -> None:
-    """Tell a person at a terminal what the agents work on: their workspaces, and the open goals of the first.
+    """Tell a person what the agents work on: their workspaces, and the open goals of the first.
 
-    `workspaces`: one of each agent. Of several agents, one that is not there is filled with the sample project before
+    `workspaces`: one of each agent. Of several agents, one that is not there or empty is filled with a sample before
     its agent's first cycle.
     """
     if not run_output.explains:
         return
     several = len(agents) > 1
-    if all(_is_sample(home, one, several=several) for one in workspaces):
-        sample = "the sample project, notes about rock pools and a small program"
-        what = f"its own copy of {sample}" if several else sample
+    samples = {_sample_in(home, agent, place, several=several) for agent, place in zip(agents, workspaces, strict=True)}
+    sample = next(iter(samples)) if len(samples) == 1 else None
+    if sample is not None:
+        named = f"the sample project, {sample.about}"
+        what = f"its own copy of {named}" if several else named
     else:
         what = "the files in its own workspace" if several else "the files in the workspace"
     count = "1 goal" if len(goals) == 1 else f"{len(goals)} goals" if goals else "no goal (conch goal add)"
@@ -94,7 +100,7 @@ def explain(
 
 
 def summarize(run_output: RunOutput, home: Home, goals: int, *, has_page: bool) -> None:
-    """Tell a person at a terminal what the run came to, and where to look.
+    """Tell a person what the run came to, and where to look.
 
     `goals`: how many were open at its start; those that were set since count too.
     """
@@ -112,10 +118,13 @@ def summarize(run_output: RunOutput, home: Home, goals: int, *, has_page: bool) 
     run_output.tell(f"home {home.path}")
 
 
-def _is_sample(home: Home, workspace: Path, *, several: bool) -> bool:
-    from conch.workspace import is_made
+def _sample_in(home: Home, agent: str, workspace: Path, *, several: bool) -> WorkspaceSample | None:
+    """The sample in an agent's workspace, or that it will be filled with. Raises HomeError."""
+    from conch.workspace import sample_for_agents, sample_of
 
-    return ((workspace / "tidepool").is_dir() and is_made(home, workspace)) or (several and not workspace.exists())
+    if several and not (workspace.exists() and any(workspace.iterdir())):
+        return sample_for_agents(home, workspace.parent)
+    return sample_of(home.path, home.agent_dir(agent) if several else home.path, workspace)
 
 
 def cut_words(statement: str) -> str:

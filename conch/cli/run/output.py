@@ -40,8 +40,9 @@ class RunOutput:
         """(state, why) -> the agents that reported it in this moment."""
         self._recorded: dict[str, int] = {}
         """The last cycle of each agent that was recorded in this run."""
-        self.explains = sys.stdout.isatty() and not as_json
-        """Whether a person reads along at a terminal: columns get names, and the end a summary."""
+        self.explains = not as_json
+        """Whether what comes is for a person: goals at the start, names above the columns, a summary at the end."""
+        self._is_terminal = sys.stdout.isatty() and not as_json
         self.totals: list[float] = []
         """The total of each cycle that was printed, as it was first recorded."""
         self.reached: list[str] = []
@@ -53,7 +54,7 @@ class RunOutput:
         self._at = 0
         """Stream sequence up to which experiences and alarms were printed."""
         self._news = asyncio.Event()
-        self._wait_line = WaitLine(enabled=self.explains)
+        self._wait_line = WaitLine(enabled=self._is_terminal)
         self._lost = False
         """Whether a line of stdout could not be written."""
         self.cycle_told = time.monotonic()
@@ -66,11 +67,11 @@ class RunOutput:
 
     def tell(self, text: str) -> None:
         """A line about the run itself: beside the rows with --json."""
-        self._write(warn if self._json else tell if self.explains else say, text)
+        self._write(tell if self.explains else warn, text)
 
     def warn(self, text: str) -> None:
         """A line on stderr."""
-        if self.explains:
+        if self._is_terminal:
             text = "\n".join(wrapped(safe_text(text), get_terminal_size().columns))
         self._write(warn, text)
 
@@ -155,12 +156,10 @@ class RunOutput:
         self._recorded[event.agent] = max(event.cycle or 0, self._recorded.get(event.agent, 0))
 
     def _line(self, event: ExperienceRecorded) -> str:
-        """The cycle in one line; at a terminal in columns, the first with their names above."""
-        from conch.views import cycle_columns, cycle_header, cycle_line
+        """The cycle in columns, the first with their names above; in a pipe no terminal's width limits them."""
+        from conch.views import cycle_columns, cycle_header
 
-        if not self.explains:
-            return cycle_line(event, self._width)
-        width = get_terminal_size().columns
+        width = get_terminal_size().columns if self._is_terminal else sys.maxsize
         header = "" if self.totals else f"{cycle_header(width, self._width)}\n"
         return header + cycle_columns(event, width, self._width)
 

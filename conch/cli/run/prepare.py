@@ -35,23 +35,23 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
     from conch.workspace import record_made
 
     place = workspace_in(home, settings)
-    is_new = not place.exists() and (settings.workspace is not None or home.config_file.exists())
+    was_there = place.exists()
+    is_expected = settings.workspace is None and not home.config_file.exists()
     if not home.config_file.exists() and common.config is None:
         make_home(home, Path(settings.workspace) if settings.workspace is not None else None, several=several)
         goals = common.settings().goals
         settings = settings.model_copy(update={"goals": goals})
     try:
-        made = not place.exists()
         place.mkdir(parents=True, exist_ok=True)
-        if made:
+        if not was_there:
             record_made(home, place)
     except OSError as error:
         raise UsageError(
             f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
         ) from error
-    if is_new:
-        empty = "; it is empty: conch init, in a new home, fills one with a sample project" if made else ""
-        warn(f"made the workspace {place}, which was not there{empty}")
+    if not was_there and not is_expected:
+        advice = "conch init --sample tidepool, in a new home, fills one with a sample project"
+        warn(f"made the workspace {place}, which was not there; it is empty: {advice}")
     return settings
 
 
@@ -88,6 +88,18 @@ def read_only(home: Home, settings: Settings, workspaces: Sequence[Path]) -> str
     if theirs is None:
         return None
     return f"{theirs} is yours: the embedded mind only reads there (mind.reflex.writes: true lets it write)"
+
+
+def unconfinable(settings: Settings) -> str | None:
+    """The sentence that says that what runs programs is refused here, why, and what helps; None: it can be confined,
+    or need not be."""
+    from conch.tools import Sandbox
+
+    problem = Sandbox(settings.tools).detect()
+    if problem is None:
+        return None
+    idle = "; until then the embedded mind does without them" if settings.mind.of_kind("reflex") is not None else ""
+    return f"shell, git and the checks of goals that run a command are refused: {problem}{idle}"
 
 
 async def open_goals(bus: Bus, agent: str, settings: Settings) -> list[str]:

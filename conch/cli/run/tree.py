@@ -27,6 +27,7 @@ from conch.cli.run.prepare import (
     reconciled,
     refuse_judges,
     set_weights,
+    unconfinable,
     without_strangers,
 )
 from conch.cli.run.reload import keep_reloading, taken_up
@@ -434,8 +435,12 @@ async def _explained(bus: Bus, state: RunState, run_output: RunOutput) -> list[s
     """The open goals, after the person at the terminal was told what the agent works on."""
     goals = await open_goals(bus, state.agents[0], state.settings)
     explain(run_output, state.home, state.agents, state.workspaces, goals)
-    if sentence := await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces):
-        run_output.warn(sentence)
+    for sentence in (
+        await asyncio.to_thread(read_only, state.home, state.settings, state.workspaces),
+        await asyncio.to_thread(unconfinable, state.settings),
+    ):
+        if sentence is not None:
+            run_output.warn(sentence)
     return goals
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Collection, Container
 from functools import cache, partial
 
@@ -22,12 +21,8 @@ from conch.errors import UsageError
 from conch.rules import DeclaredRule
 
 PAGE = "dashboard"
-"""The service that shows everything to people: in `conch run` a process of its own. It needs the extra `ui`."""
-_NEEDS = {
-    "mqtt": ("aiomqtt", "edge", "edge.bridge"),
-    "devices": ("aiomqtt", "edge", "edge.bridge"),
-    "otel": (OTLP_EXPORTER, "otel", "otel.endpoint"),
-}
+"""The service that shows everything to people: in `conch run` a process of its own."""
+_NEEDS = {"otel": (OTLP_EXPORTER, "otel", "otel.endpoint")}
 """Consumers that need an optional package: the package, the extra that installs it, the setting that enables it."""
 
 Bound = Callable[[ServiceContext], ConsumerSpec | Service]
@@ -51,8 +46,6 @@ def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
     """
     enabled = [one.name for plugin, _ in _declared() for one in for_settings(plugin, settings)]
     wanted = [name for name in enabled if name not in skipped]
-    if PAGE in wanted and not page_installed():
-        wanted.remove(PAGE)
     for name in wanted:
         _refuse_missing(name)
     return wanted
@@ -80,11 +73,6 @@ def reserved(settings: Settings) -> frozenset[str]:
     return frozenset({*builtin_names(settings), *BUILTIN_COMPONENTS, *rewards.judges, *rewards.parts})
 
 
-def page_installed() -> bool:
-    """Whether the packages are there that the dashboard needs."""
-    return all(map(importlib.util.find_spec, ("starlette", "sse_starlette", "uvicorn", "jinja2", "fastapi")))
-
-
 @cache
 def _declared() -> tuple[tuple[ConsumerInfo, ConsumerDeclaration | ServiceDeclaration], ...]:
     """The declarations of the entry points `conch.builtin`. Slow imports happen when they are bound. Those with
@@ -96,8 +84,6 @@ def _declared() -> tuple[tuple[ConsumerInfo, ConsumerDeclaration | ServiceDeclar
 
 def _refuse_missing(name: str) -> None:
     """Raises UsageError where a package is not installed that this one needs."""
-    if name == PAGE and not page_installed():
-        raise UsageError(f"the dashboard needs some packages: {to_install('ui')}")
     if name in _NEEDS and not is_installed(_NEEDS[name][0]):
         package, extra, setting = _NEEDS[name]
         raise UsageError(f"{name} needs the package {package}: {to_install(extra)}, or unset {setting}")

@@ -10,7 +10,6 @@ every act, so that the process may die at any time and nothing is lost.
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import Any
 
 from pydantic import BaseModel
@@ -34,7 +33,7 @@ from conch.processes import (
     why_none,
 )
 from conch.python_child import python_command
-from conch.rules import RuleInfo
+from conch.rules import NOT_APPLICABLE, RuleInfo, refusal_of
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
 
@@ -129,12 +128,9 @@ class RuleWorker:
             return self._score("error", why=answer.error)
         value, why = (answer.value, answer.why) if isinstance(answer, RuleAnswered) else (None, "")
         if value is None:
-            return self._score("not_applicable", why=why or "the rule says: not applicable")
-        low, high = self._rule.low, self._rule.high
-        if isinstance(value, str) or not math.isfinite(value):
-            return self._score("error", why=f"returned {value!r}, not a finite number or None")
-        if not low <= value <= high:
-            return self._score("error", why=f"returned {value!r}, outside its range {low:g}..{high:g}")
+            return self._score("not_applicable", why=why or NOT_APPLICABLE)
+        if (refusal := refusal_of(value, self._rule.low, self._rule.high)) is not None:
+            return self._score("error", why=refusal)
         return self._score("scored", float(value), why)
 
     def _score(self, status: Any, value: float | None = None, why: str = "") -> Score:

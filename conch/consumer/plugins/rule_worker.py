@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import inspect
 import io
-import math
 import os
 import resource
 import sys
@@ -32,7 +31,7 @@ from conch.processes import (
     RuleTask,
     decode_line,
 )
-from conch.rules import DeclaredRule, explained
+from conch.rules import DeclaredRule, meaning_of, state_and_value
 from conch.tasks import cancel_and_wait
 from conch_schemas import ActionTaken, decode
 
@@ -46,20 +45,10 @@ class _UnreadableRuleStateError(Exception):
     """The stored state does not fit the rule's state model."""
 
 
-def _value(result: object) -> float | str | None:
-    """The result as a value of the message: numbers, truth values as 0 and 1, None, and the text of anything else."""
-    if result is None:
-        return None
-    if isinstance(result, int | float):
-        return float(result) if math.isfinite(result) else str(result)
-    item = getattr(result, "item", None)  # numpy's scalars
-    return _value(item()) if callable(item) and type(result).__module__ == "numpy" else repr(result)[:200]
-
-
 def _answered(action: ActionTaken, result: object, state: str | None = None) -> RuleAnswered:
     """The message with a rule's result: a value, or (value, why)."""
-    value, why = explained(result)
-    return RuleAnswered(id=action.id, value=_value(value), why=why, state=state)
+    value, why = meaning_of(result)
+    return RuleAnswered(id=action.id, value=value, why=why, state=state)
 
 
 def answer_of(
@@ -80,9 +69,8 @@ def answer_of(
         result = loop.run_until_complete(_awaited(result))
     if rule.state is None:
         return _answered(action, result)
-    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], rule.state)):
-        raise TypeError(f"returned {repr(result)[:200]}, not ({rule.state.__name__}, a number or None)")
-    return _answered(action, result[1], _written(rule.state, result[0]))
+    state, value = state_and_value(result, rule.state)
+    return _answered(action, value, _written(rule.state, state))
 
 
 def _state(model: type[BaseModel], text: str | None) -> BaseModel:

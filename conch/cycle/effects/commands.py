@@ -20,14 +20,6 @@ _ASKS = re.compile(
 """An option with which a test program tells of itself or lists tests, and runs none."""
 _MAKE_ASKS = re.compile(r"-[a-zA-Z]*[nqt][a-zA-Z]*|--(?:question|touch)")
 """The same of `make` alone."""
-_NO_TEST = re.compile(
-    r"^Ran 0 tests\b|^=* *no tests (?:ran|collected)\b|^collected 0 items|/ 0 selected *$|^=* *\d+ deselected in "
-    r"|^=* *\d+(?:/\d+)? tests? collected\b|^running 0 tests$|^No tests found",
-    re.MULTILINE,
-)
-_SOME_TEST = re.compile(
-    r"^Ran [1-9]\d* tests?\b|\b[1-9]\d* (?:passed|failed)\b|^running [1-9]\d* tests?$", re.MULTILINE
-)
 _PYTHON = re.compile(r"python[\d.]*")
 
 
@@ -69,9 +61,14 @@ def program_tested(command: str, programs: Iterable[str]) -> str | None:
     return None
 
 
-def ran_no_test(output: str) -> bool:
-    """Whether a test program's output says that it ran 0 tests, and nowhere that it ran any."""
-    return _NO_TEST.search(output) is not None and _SOME_TEST.search(output) is None
+def program_words(program: str) -> tuple[str, ...]:
+    """The words of a test program, as in `rewards.test_programs`, by which it is compared."""
+    return tuple(_named(program.split()))
+
+
+def sole_command(command: str) -> bool:
+    """Whether the line runs one program, after any `cd`, so that its exit status is the program's."""
+    return sum(words[0] != "cd" for words in _simple_commands(command)) == 1
 
 
 def _named(words: list[str]) -> list[str]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conch.config import EffectSettings
-from conch.cycle.effects.commands import program_tested, ran_no_test, same_command
+from conch.cycle.effects.commands import program_tested, same_command
 from conch.cycle.effects.kinds import ActFindings, decided, programs_exhausted
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.lines import digest_of, digests_of, hits_of, lines_of
 from conch.cycle.effects.noise import Trigrams
+from conch.cycle.effects.results import gave_results
 from conch.cycle.effects.scan import read_content, shown_path, text_of
 from conch.cycle.effects.sources import (
     OutputSource,
@@ -347,9 +348,13 @@ def _checks(
     if not named and program is not None:
         named = {f"program/{program}": None}
     ran = outcome.status in ("success", "error") and outcome.exit_code not in (None, *NOT_RUN)
-    ran = ran and not (program is not None and ran_no_test(outcome.output.text))
+    empty = ran and program is not None and not gave_results(program, command, outcome.output.text, outcome.exit_code)
+    ran = ran and not empty
     stood = before.model_copy(update={"version": began})
-    runs = tuple(CheckRun(goal=goal, ran=ran, changed_since=stood.changed_since(key)) for key, goal in named.items())
+    runs = tuple(
+        CheckRun(goal=goal, ran=ran, no_result=empty, changed_since=stood.changed_since(key))
+        for key, goal in named.items()
+    )
     for key in named if ran else ():
         after = after.ran(key, before.version)
     return runs, after

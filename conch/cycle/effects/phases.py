@@ -20,9 +20,10 @@ _ROLES = {"planning": "planner", "coding": "coder_runner", "testing": "coder_run
 def phase_of(act: ActionTaken) -> ActPhase | None:
     """The phase of an act; None where it has none, and the task stays in its phase.
 
-    A rest, an invalid reply, a blocked act and one with an unknown outcome have none, nor has a command that neither
-    ran a check, changed a line nor brought information. Of an act whose effect was not measured the declared effect
-    decides: `read` is planning, `workspace` is coding where the act succeeded.
+    A rest, an invalid reply, a blocked act and one with an unknown outcome have none, nor has a command that
+    neither ran a check, changed a line nor brought information, or a test program that gave no result of a test. Of
+    an act whose effect was not measured the declared effect decides: `read` is planning, `workspace` is coding
+    where the act succeeded.
     """
     action, status, effect = act.action, act.outcome.status, act.effect
     if not action.valid or status in ("blocked", "unknown"):
@@ -30,6 +31,8 @@ def phase_of(act: ActionTaken) -> ActPhase | None:
     if action.kind == "REFLECT":
         return "critique"
     if action.kind != "TOOL":
+        return None
+    if effect is not None and any(run.no_result for run in effect.checks):
         return None
     declared = effect_of(action)
     if effect is None:

@@ -16,6 +16,7 @@ from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
 from conch.cycle.effects.known import KnownLines
 from conch.cycle.effects.meter import EffectMeter
+from conch.cycle.hosting.furnish import WorkspaceFurnishing
 from conch.cycle.hosting.questions import OpenQuestions
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.model_retry import GIVE_UP_SECONDS
@@ -28,7 +29,7 @@ from conch.cycle.state.remembered import MemoryKeeper
 from conch.cycle.state.sent import RecordedMind
 from conch.cycle.team.context import lead_mind, team_context, team_of
 from conch.cycle.team.minds import with_role_minds
-from conch.errors import ConfigError, HomeError
+from conch.errors import ConfigError
 from conch.home import Home
 from conch.log import get_logger
 from conch.memory import MEMORY_FILE, LongTermMemory, default_embedder
@@ -51,7 +52,6 @@ from conch.tools import (
     tell,
     unknown_tools,
 )
-from conch.workspace import WorkspaceTemplate, is_made, record_filled, record_made, script_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ class AgentFactory:
         self._notes: list[Notes] = []
         self._counts: list[CycleCount] = []
         self._tasks = OwnedTasks()
-        self._copies: asyncio.Task[WorkspaceTemplate] | None = None
+        self._furnishing = WorkspaceFurnishing(Home(child.home), child.spec.workspace, self._tasks, child.spec.alone)
         self._known_lines = FilePool()
         self._meters: list[EffectMeter] = []
         self._memory_files, self._memories = FilePool(), list[MemoryKeeper]()
@@ -210,7 +210,7 @@ class AgentFactory:
 
         async def furnish() -> None:
             if not alone:
-                await self._furnish(name, workspace)
+                await self._furnishing.furnish(name, workspace)
 
         cycles = self._child.spec.cycles
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
@@ -231,12 +231,13 @@ class AgentFactory:
         mind = self._minds.get(settings.agent)
         if mind is None:
             decided = at.memory.decisions - begun.decisions
-            writes = settings.mind.reflex.writes or self._is_ours(workspace)
+            writes = settings.mind.reflex.writes or self._furnishing.is_ours(workspace)
             mind = self._given or self._made.make(
                 seed=settings.seed,
                 memory=home.reflex_file(settings.agent),
                 decided=decided,
                 writes=writes,
+                commits=lambda: self._furnishing.is_sample(settings.agent, workspace),
                 tell=lambda why: self._child.report(messages.AgentWaits(agent=settings.agent, state="mind", why=why)),
             )
             if (team := team_of(settings, settings.agent)) is not None:
@@ -272,7 +273,7 @@ class AgentFactory:
             adapters=self._adapters,
             frozen=_frozen(mind, settings, home),
             team=team_context(settings, own),
-            script=lambda: script_of(self._child.home, self._recorded(settings.agent), workspace),
+            script=lambda: self._furnishing.script(settings.agent, workspace),
         )
 
     def _snapshots(self, own: Path, workspace: Path, settings: Settings) -> SnapshotKeeper | None:
@@ -314,35 +315,6 @@ class AgentFactory:
         meter = EffectMeter(workspace, known, effects, programs)
         self._meters.append(meter)
         return meter
-
-    def _is_ours(self, workspace: Path) -> bool:
-        """Whether Conch has made the workspace, or will: one of several agents that is missing or empty."""
-        if not self._child.spec.alone and not (workspace.exists() and any(workspace.iterdir())):
-            return True
-        return is_made(Home(self._child.home), workspace)
-
-    def _recorded(self, name: str) -> Path:
-        """The directory of the record that an agent's workspace was filled."""
-        home = self._child.home
-        return home if self._child.spec.alone else Home(home).agent_dir(name)
-
-    def _fill(self, copies: WorkspaceTemplate, name: str, workspace: Path) -> None:
-        if not workspace.exists() or not any(workspace.iterdir()):
-            record_filled(self._child.home, self._recorded(name), workspace)
-            if copies.into(workspace):
-                record_made(Home(self._child.home), workspace)
-
-    async def _furnish(self, name: str, workspace: Path) -> None:
-        """Fill a workspace that does not exist yet, and record that. Raises HomeError."""
-        if self._copies is None:
-            self._copies = self._tasks.start(asyncio.to_thread(WorkspaceTemplate.make), name="conch.agents.template")
-        try:
-            copies = await asyncio.shield(self._copies)
-            await asyncio.to_thread(self._fill, copies, name, workspace)
-        except OSError as error:
-            raise HomeError(
-                f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"
-            ) from error
 
 
 def _web(settings: Settings) -> list[Tool]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from conch.cycle.model_retry import SILENT_SECONDS
+from conch.errors import ModelError
 from conch.minds import Completion, Mind, MindWrapper, Prompt, Purpose, ReplyProgress
 from conch.processes import messages
 
@@ -35,20 +36,32 @@ class OpenQuestion:
 
 
 class WatchedMind(MindWrapper):
-    """Asks a mind, and shows the question while it is open. One question is open at a time."""
+    """Asks a mind, and shows the question while it is open. One question is open at a time.
+
+    A question whose reply could not be read is asked again: its completion says how many such replies there were.
+    """
 
     def __init__(self, mind: Mind, changed: Callable[[OpenQuestion | None], None] = lambda _: None) -> None:
         """`changed` is called when a question is asked, and with None when it is over."""
         super().__init__(mind)
         self._changed = changed
         self.open: OpenQuestion | None = None
+        self._unread = 0
+        """Replies that could not be read since the last completion."""
 
     async def complete(self, prompt: Prompt) -> Completion:
         """The mind's reply. Raises what the mind raises."""
         self.open = OpenQuestion(prompt.purpose)
         self._changed(self.open)
+        progress = self.open.progress
+        progress.unread = self._unread
         try:
-            return await self.mind.complete(replace(prompt, progress=self.open.progress))
+            reply = await self.mind.complete(replace(prompt, progress=progress))
+            self._unread = 0
+            return replace(reply, unread=progress.unread)
+        except ModelError:
+            self._unread = progress.unread
+            raise
         finally:
             self.open = None
             self._changed(None)

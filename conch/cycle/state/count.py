@@ -45,5 +45,5 @@ class CycleCount:
 def cycles_begun(agent_dir: Path) -> int | None:
     """The least number of cycles it has begun; None where that was never counted, or cannot be read."""
     with contextlib.suppress(OSError, ValueError):
-        return int((agent_dir / "cycles").read_text())
+        return int((agent_dir / "cycles").read_text(encoding="utf-8"))
     return None

@@ -13,6 +13,7 @@ from typing import Self
 import httpx2
 from starlette.types import ASGIApp
 
+from conch.clients import http_client
 from conch.engine.convert import BaseFacts, converted
 from conch.engine.front.engine import MOST_ADAPTERS, EngineRefusalError
 from conch.engine.front.relay import Relay
@@ -20,7 +21,6 @@ from conch.engine.models import served_base
 from conch.engine.serving import ENGINE_MODULE, RunningEngine, running_engine
 from conch.errors import ConchError, ConfigError
 from conch.log import get_logger
-from conch.minds import client_of
 from conch.processes import messages
 from conch.tasks import OwnedTasks
 from conch_schemas import JsonObject
@@ -213,7 +213,7 @@ class LlamaServers:
                 server.engine = engine
                 url, key = httpx2.URL(str(engine.address.url)), engine.address.key
                 headers = {"authorization": f"Bearer {key}"}
-                server.client = client_of(url, headers, httpx2.Timeout(None, connect=5.0))
+                server.client = http_client(url, headers, httpx2.Timeout(None, connect=5.0))
                 up()
                 over = self._tasks.start(server.over(), name=f"conch.engine.over.{server.number}")
                 await asyncio.wait({over, engine.living}, return_when=asyncio.FIRST_COMPLETED)

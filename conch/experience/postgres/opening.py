@@ -13,7 +13,8 @@ from conch.errors import NoStoreError, StoreAwayError, StoreError
 from conch.experience.postgres.connection import LOCK, PostgresConnection, sentence
 from conch.experience.postgres.schema import APPLICATION, SCHEMA, creation
 from conch.experience.postgres.session import Session
-from conch.experience.schema import SCHEMA_VERSION
+from conch.experience.schema import COPIED_BY, NAME_WRITER, SCHEMA_VERSION, describe_newer, describe_older
+from conch.version import own_version
 
 OLDEST_SERVER: Final = 15
 """The oldest major version of PostgreSQL that the tests run on."""
@@ -90,6 +91,7 @@ def _make(connection: PostgresConnection) -> None:
                 connection.command(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
                 for statement in creation():
                     connection.command(statement)
+    connection.execute(NAME_WRITER, (own_version(),))
 
 
 @contextmanager
@@ -140,10 +142,12 @@ def _version(connection: PostgresConnection) -> int | None:
             f"{connection.name} has a schema {SCHEMA!r} that is no experience store: give store.url another database."
         )
     version = int(meta["schema"])
-    if version != SCHEMA_VERSION:
-        age = "a newer" if version > SCHEMA_VERSION else "an older"
-        raise StoreError(
-            f"The experience store {connection.name} was written by {age} Conch (schema {version}, this one knows "
-            f"{SCHEMA_VERSION}): use that version."
+    if version > SCHEMA_VERSION:
+        raise StoreError(describe_newer(connection.name, version, meta.get("conch")))
+    if version < SCHEMA_VERSION:
+        advice = (
+            f"copy it into a file with Conch 0.1.0 at revision {COPIED_BY} (git checkout {COPIED_BY} in a clone of its "
+            "repository, then conch data import), which this one opens"
         )
+        raise StoreError(describe_older(connection.name, version, advice))
     return version

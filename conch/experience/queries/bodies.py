@@ -200,6 +200,28 @@ class _ActRow:
     data: ShownAct
 
 
+@dataclass(frozen=True, slots=True)
+class _Filed:
+    """What an event says that a store puts into columns of its own."""
+
+    row: str | None = None
+    round: str | None = None
+    version: str | None = None
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOrigin:
+    """Which event a body is, and of whom."""
+
+    id: str
+    agent: str
+    data: _Filed
+    cycle: int | None = None
+    actionid: str | None = None
+
+
+_origin: Final = msgspec.json.Decoder(StoredOrigin).decode
 _needs: Final = msgspec.json.Decoder(_NeedsRow).decode
 _checks: Final = msgspec.json.Decoder(_ChecksRow).decode
 _doing: Final = msgspec.json.Decoder(_DoingRow).decode
@@ -211,6 +233,14 @@ _decided: Final = msgspec.json.Decoder(_DecidedRow).decode
 _spent: Final = msgspec.json.Decoder(_SpentRow).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
+
+
+def stored_origin(body: bytes) -> StoredOrigin | None:
+    """Of any fact: which event it is; None for a body that is none."""
+    try:
+        return _origin(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def stored_needs(body: bytes) -> ShownNeeds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,16 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from conch.errors import CheckError
+from conch.errors import CheckError, StoreError
+from conch.experience.join import Join
 from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
-from conch.experience.queries.bodies import stored_doing, stored_needs, stored_verdict
+from conch.experience.queries.bodies import StoredOrigin, stored_doing, stored_needs, stored_origin, stored_verdict
 from conch.experience.queries.forget import records_in
+from conch.experience.queries.owned import OwnedPartitions
 from conch.experience.transaction import act_columns, least_satisfied
 from conch_schemas import ContractViolationError, Mark, PersonForgotten, action_id, decode
 
 if TYPE_CHECKING:
-    from conch.witness import StoredAct
+    from conch.witness import EventRow, StoredAct
 
 _PAGE: Final = 1000
 """Rows of one read in a walk over all of them."""
@@ -41,20 +44,57 @@ _MARKS_OF: Final = """
 _REVISIONS: Final = """
     SELECT action_id, revision, experiences.cycle, act FROM experiences JOIN acts USING (act)
     WHERE experiences.agent = ? AND (experiences.cycle, act) > (?, ?) ORDER BY experiences.cycle, act LIMIT ?"""
-_OPEN: Final = """
-    SELECT action_id FROM acts LEFT JOIN experiences USING (act)
-    WHERE acts.agent = ? AND (due IS NOT NULL OR experiences.act IS NULL)"""
+_UNRECORDED: Final = """
+    SELECT action_id FROM acts LEFT JOIN experiences USING (act) WHERE acts.agent = ? AND experiences.act IS NULL"""
 _NUMBERS: Final = "SELECT act, action_id FROM actions WHERE action_id IN"
-_ACT_ROWS: Final = "SELECT act, unpacked(body), seq, action_id, agent, cycle FROM acts WHERE act IN"
+_ACT_ROWS: Final = "SELECT act, unpacked(body), seq, due, action_id, agent, cycle FROM acts WHERE act IN"
+_CONTEXT_ROWS: Final = "SELECT act, kind, unpacked(body), seq FROM contexts WHERE act IN"
+_WEIGHT_ROWS: Final = "SELECT seq, body FROM weights WHERE agent = ? ORDER BY seq"
 _SCORE_ROWS: Final = """
     SELECT act, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act IN"""
-_NEEDS_ROWS: Final = "SELECT act, id, agent, unpacked(body) FROM needs WHERE act IN"
+_NEEDS_ROWS: Final = "SELECT act, id, agent, unpacked(body), seq FROM needs WHERE act IN"
 _REVIEW_ROWS: Final = "SELECT action_id, id, agent, unpacked(body) FROM reviews WHERE action_id IN"
 _EXPERIENCE_ROWS: Final = """
-    SELECT act, unpacked(verdict), revision, total, coverage, complete,
+    SELECT act, unpacked(verdict), revision, recorded, total, coverage, complete,
            need, seq, agent, cycle, outcome, kind, tool, skill, valid, acted FROM experiences WHERE act IN"""
 _MARK_ROWS: Final = "SELECT act, id FROM marks WHERE act IN"
+_OUTSIDE: Final = {
+    "weights": "SELECT '', seq, agent, body, '', '' FROM weights WHERE agent = ?",
+    "needs": "SELECT id, seq, agent, unpacked(body), '', '' FROM needs WHERE act = 0 AND agent = ?",
+    "reviews": "SELECT id, seq, agent, unpacked(body), row_id, coalesce(action_id, '') FROM reviews WHERE agent = ?",
+    "forks": "SELECT id, seq, agent, unpacked(body), cycle, '' FROM forks WHERE agent = ?",
+    "training": "SELECT id, seq, agent, unpacked(body), coalesce(round, ''), '' FROM training WHERE agent = ?",
+}
+"""By table: id, place, agent, body and two more columns of the events that belong to no act, or stand beside it."""
+_PROMPTS: Final = "SELECT substr(kind, 8), unpacked(body), seq FROM contexts WHERE act = 0 AND kind LIKE 'policy:%'"
+_OTHERS: Final = """
+    SELECT unpacked(body) FROM marks WHERE agent <> ? AND act IS NULL AND unpacked(body) LIKE '%"domain":"policy"%'"""
+_STRAYS: Final = (
+    (
+        "act",
+        """SELECT acts.act FROM acts LEFT JOIN actions ON actions.action_id = acts.action_id
+        WHERE actions.act IS NULL OR actions.act <> acts.act""",
+    ),
+    ("experience", "SELECT act FROM experiences WHERE act NOT IN (SELECT act FROM acts)"),
+    ("score", "SELECT DISTINCT act FROM scores WHERE act NOT IN (SELECT act FROM acts)"),
+    (
+        "change of needs",
+        """SELECT DISTINCT act FROM needs WHERE act <> 0 AND act NOT IN (SELECT act FROM acts)
+        AND act NOT IN (SELECT act FROM actions)""",
+    ),
+    (
+        "context",
+        """SELECT DISTINCT act FROM contexts WHERE act <> 0 AND act NOT IN (SELECT act FROM acts)
+        AND act NOT IN (SELECT act FROM actions)""",
+    ),
+    ("context", "SELECT act FROM contexts WHERE act = 0 AND kind NOT LIKE 'policy:%'"),
+)
+"""(what a row is, the statement that finds those rows of no action that is known)."""
+_MARK_PLACES: Final = "SELECT sequence, seq FROM marks WHERE agent = ? ORDER BY sequence"
 _REMOVED: Final = "SELECT first_cycle, last_cycle FROM removals WHERE agent = ?"
+_FOLLOWS: Final = """
+    SELECT act, unpacked(verdict), total, coverage, complete FROM experiences
+    WHERE act = (SELECT act FROM actions WHERE action_id = ?)"""
 _STEPS: Final = 16
 """Steps of a removed cycle that are looked for; an agent of this version takes one."""
 _BEFORE: Final = """
@@ -105,9 +145,71 @@ class SqlChain:
             *_, cycle, act = page[-1]
 
     def unrecorded(self, agent: str) -> set[str]:
-        waiting = {action for (action,) in self._file.rows(_OPEN, agent)}
-        unsaid = (json.loads(body) for (body,) in self._file.rows("SELECT body FROM outbox"))
-        return waiting | {one["actionid"] for one in unsaid if one.get("agent") == agent}
+        return {action for (action,) in self._file.rows(_UNRECORDED, agent)}
+
+    def unpublished(self, agent: str) -> set[tuple[str, int]]:
+        waiting = [stored_origin(body) for (body,) in self._file.rows("SELECT body FROM outbox")]
+        return {
+            (event.actionid or "", event.data.revision or 0)
+            for event in waiting
+            if event is not None and event.agent == agent
+        }
+
+    def follows(self, action: str) -> bool:
+        try:
+            return self._follows(action)
+        except StoreError:
+            return False  # rows that no store has written: nothing follows from them
+
+    def _follows(self, action: str) -> bool:
+        with self._file.snapshot():
+            row = self._file.row(_FOLLOWS, action)
+            if row is None:
+                return False
+            number, verdict, *figures = row
+            again = Join(self._file, OwnedPartitions(shares=False)).judged_again(number, action)
+            if again is None or again != verdict:
+                return False
+            shown = stored_verdict(again)
+            return (shown.total, shown.coverage, int(shown.complete)) == (*figures[:2], int(figures[2]))
+
+    def beside(self, agent: str) -> Iterator[EventRow]:
+        from conch.witness import EventRow  # only here: commands that read do without the rules
+
+        for table, query in _OUTSIDE.items():
+            if not self._file.has_table(table):  # a file of an older schema has none
+                continue
+            for identity, seq, named, body, *columns in self._file.rows(query, agent):
+                if (origin := stored_origin(body)) is None:
+                    yield EventRow(table, identity, seq, bytes(body), is_indexed=False)
+                    continue
+                known = origin.agent == named and columns == _columns_of(table, origin)
+                yield EventRow(table, origin.id, seq, bytes(body), known and identity in ("", origin.id))
+
+    def prompts(self) -> dict[str, tuple[str, int]]:
+        return {
+            digest: (text if isinstance(text, str) else text.decode(errors="replace"), seq)
+            for digest, text, seq in self._file.rows(_PROMPTS)
+        }
+
+    def policy_marks_of_others(self, agent: str) -> Iterator[Mark]:
+        for (body,) in self._file.rows(_OTHERS, agent):
+            with suppress(ValidationError):
+                yield Mark.model_validate_json(body)
+
+    def strays(self) -> list[tuple[str, int]]:
+        return [(what, number) for what, query in _STRAYS for (number,) in self._file.rows(query)]
+
+    def mark_places(self, agent: str) -> dict[int, int]:
+        return dict(self._file.rows(_MARK_PLACES, agent))
+
+    def last_place(self, agent: str) -> int:
+        acts = self._file.row("SELECT max(seq) FROM acts WHERE agent = ?", agent)
+        marks = self._file.row("SELECT max(seq) FROM marks WHERE agent = ?", agent)
+        return max(acts[0] or 0, marks[0] or 0)
+
+    def base(self) -> int:
+        return self._file.base()
 
     def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
         with self._file.snapshot():
@@ -116,10 +218,14 @@ class SqlChain:
             found = {number: _ActRows() for number in names}
             for number, *row in db.among(_ACT_ROWS, names):
                 found[number].act = row
+            for number, kind, body, seq in db.among(_CONTEXT_ROWS, names):
+                found[number].contexts[kind] = body
+                found[number].places[kind] = seq
             for number, *row in db.among(_SCORE_ROWS, names):
                 found[number].scores.append(row)
-            for number, identity, agent, body in db.among(_NEEDS_ROWS, names):
+            for number, identity, agent, body, seq in db.among(_NEEDS_ROWS, names):
                 found[number].needs[identity] = (agent, body)
+                found[number].places[identity] = seq
             if db.has_table("reviews"):  # a file of an older schema has none
                 by_name = {name: found[number] for number, name in names.items()}
                 for name, identity, agent, body in db.among(_REVIEW_ROWS, by_name):
@@ -128,7 +234,8 @@ class SqlChain:
                 found[number].experience = row
             for number, identity in db.among(_MARK_ROWS, names):
                 found[number].marks.add(identity)
-        return {name: found[number].stored() for number, name in names.items()}
+            weights = _WeightVersions(self._file)
+        return {name: found[number].stored(weights) for number, name in names.items()}
 
     def removed_among(self, agent: str, actions: set[str]) -> set[str]:
         found: set[str] = set()
@@ -160,11 +267,48 @@ class SqlChain:
         with self._file.reading() as db, self._file.intact():
             return records_in(db, agent)
 
-    def losses(self, agent: str) -> list[StreamLoss]:
+    def ends(self) -> list[int]:
         base = self._file.base()
-        ends = json.loads(self._file.meta("ends") or "null") or ([base] if base else [])
-        losses = [StreamLoss(*self._file.row(_BEFORE, agent, end, agent, end)) for end in ends]
+        try:
+            ends = json.loads(self._file.meta("ends") or "null")
+        except ValueError:
+            return []
+        return list(ends) if isinstance(ends, list) and ends else [base] if base else []
+
+    def losses(self, agent: str) -> list[StreamLoss]:
+        losses = [StreamLoss(*self._file.row(_BEFORE, agent, end, agent, end)) for end in self.ends()]
         return [loss for loss in losses if loss.cycle is not None or loss.mark is not None]
+
+
+class _WeightVersions:
+    """Which version of the weight set governs a place, read once for each agent."""
+
+    def __init__(self, file: OpenStore) -> None:
+        self._file = file
+        self._sets: dict[str, tuple[list[int], list[str]]] = {}
+
+    def in_force(self, agent: str, seq: int) -> str | None:
+        """The version of the agent's last weight set before this place; None: there is none."""
+        if agent not in self._sets:
+            rows = self._file.rows(_WEIGHT_ROWS, agent)
+            self._sets[agent] = [place for place, _ in rows], [_version(body) for _, body in rows]
+        places, versions = self._sets[agent]
+        at = bisect_left(places, seq)
+        return versions[at - 1] if at else None
+
+
+def _version(body: bytes) -> str:
+    origin = stored_origin(body)
+    return "" if origin is None else origin.data.version or ""
+
+
+def _columns_of(table: str, origin: StoredOrigin) -> list[str | int | None]:
+    """The two columns that a table of `_OUTSIDE` has beside the event."""
+    if table == "reviews":
+        return [origin.data.row, origin.actionid or ""]
+    if table == "forks":
+        return [origin.cycle, ""]
+    return [origin.data.round or "" if table == "training" else "", ""]
 
 
 @dataclass
@@ -172,26 +316,35 @@ class _ActRows:
     """The rows of one action, as they are read."""
 
     act: Sequence[Any] = ()
+    contexts: dict[str, str | bytes] = field(default_factory=dict)
     scores: list[Sequence[Any]] = field(default_factory=list)
     needs: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     reviews: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
     experience: Sequence[Any] = ()
     marks: set[str] = field(default_factory=set)
 
-    def stored(self) -> StoredAct:
+    def stored(self, weights: _WeightVersions) -> StoredAct:
         """What the rows say of the action."""
         from conch.witness import StoredAct, score_id  # only here: commands that read do without the rules
 
-        verdict, revision, total, coverage, complete, *_ = self.experience or (None, 0, None, None, None)
+        verdict, revision, recorded, total, coverage, complete, *_ = self.experience or (None, 0, "", None, None, None)
+        body, seq, due, *columns = self.act or (None, 0, None)
         return StoredAct(
-            act=self.act[0] if self.act else None,
-            columns=tuple(self.act[2:]),
+            act=body,
+            columns=tuple(columns),
+            seq=seq,
+            waits=due is not None,
+            contexts=self.contexts,
             scores={score_id(row[6], row[7], row[0]): row for row in self.scores},
             needs=self.needs,
             reviews=self.reviews,
+            places=self.places,
             verdict=verdict,
             revision=revision,
-            figures=(total, coverage, bool(complete)) if self.experience else (),
+            recorded=recorded,
+            in_force=weights.in_force(columns[1], seq) if columns else None,
+            figures=(total, coverage, complete) if self.experience else (),
             is_indexed=self._is_indexed(),
             marks=frozenset(self.marks),
         )
@@ -200,8 +353,8 @@ class _ActRows:
         """Whether the experience's columns beside its verdict say what its act and its needs say."""
         if not self.act or not self.experience:
             return True
-        body, seq, _, agent, cycle = self.act
-        _, _, _, _, _, need, *columns = self.experience
+        body, seq, _, _, agent, cycle = self.act
+        _, _, _, _, _, _, need, *columns = self.experience
         try:
             said = (seq, agent, cycle, *act_columns(*stored_doing(body)))
             return tuple(columns) == said and self._is_least(need)

@@ -20,6 +20,7 @@ class ExampleDecoding(msgspec.Struct, frozen=True, gc=False):
     constraint: str = "free"
     propensity: float | None = None
     engine: str = ""
+    unread: int | None = None
 
 
 class ExampleAction(msgspec.Struct, frozen=True, gc=False):

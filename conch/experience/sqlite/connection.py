@@ -16,8 +16,19 @@ from urllib.parse import quote
 
 from conch.errors import NoStoreError, StoreError
 from conch.experience import packing
-from conch.experience.schema import ADDITIONS, MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION, TABLES
+from conch.experience.schema import (
+    ADDITIONS,
+    MIGRATED_BY,
+    NAME_WRITER,
+    OPENED_SINCE,
+    SCHEMA_VERSION,
+    TABLES,
+    WRITER,
+    describe_newer,
+    describe_older,
+)
 from conch.experience.write_batch import InsertStatement, Row
+from conch.version import own_version
 
 T = TypeVar("T")
 
@@ -39,6 +50,7 @@ _HELD: Final = 8 * _INDEX
 """For a log of 128 MiB."""
 _ROOM: Final = 512 * 1024
 """Bytes that are to be free where an index is made: for it, and what others write meanwhile."""
+_DESCRIPTORS: Final = "/proc/self/fd"
 _RAISED: Final = "user-defined function raised exception"
 """What SQLite says of any exception in a function of ours but MemoryError and OverflowError."""
 _UNDECODED: Final = "Could not decode to UTF-8"
@@ -70,7 +82,7 @@ def open_writer(path: Path | str, timeout: float) -> SqliteConnection:
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")
             _create(connection)
             if path != MEMORY:
-                connection.hold_room(Path(path))
+                _allocate_index(Path(path))
         except BaseException:
             connection.close()
             raise
@@ -151,6 +163,37 @@ def _cannot_index(path: Path) -> bool:
     return disk.f_bavail * disk.f_frsize < _ROOM and disk.f_flag & os.ST_RDONLY == 0
 
 
+def _allocate_index(path: Path) -> None:
+    """Have the index's blocks on the disk before they are written to; a connection of this process has the store open.
+    Raises StoreError where there is no room.
+
+    It is done by SQLite's own descriptor: to close one of ours would let go of every lock that this process holds on
+    the index, whichever connection has it. The next process to open the store would take itself for the first, and cut
+    the index off under the mappings of the others (SIGBUS).
+    """
+    handle = _open_descriptor(_index(path))
+    if handle is not None:
+        try:
+            os.posix_fallocate(handle, 0, _HELD)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise StoreError(_full(path)) from error
+
+
+def _open_descriptor(file: Path) -> int | None:
+    """A descriptor that this process has open to the file; None: it has none, or the system does not list them."""
+    try:
+        wanted = os.stat(file)
+        handles = sorted(int(name) for name in os.listdir(_DESCRIPTORS))
+    except OSError:
+        return None
+    for handle in handles:
+        with suppress(OSError):  # the listing's own is closed by now
+            if os.path.samestat(os.fstat(handle), wanted):
+                return handle
+    return None
+
+
 def _index(path: Path) -> Path:
     """The index of its write-ahead log."""
     return path.with_name(f"{path.name}-shm")
@@ -167,25 +210,9 @@ def _connect(path: Path | str, mode: str, timeout: float) -> SqliteConnection:
 
 
 class SqliteConnection(sqlite3.Connection):
-    """The `Database` of a SQLite file; holds room for the index of its write-ahead log."""
+    """The `Database` of a SQLite file."""
 
     name: str = MEMORY
-    _room: int | None = None
-
-    def hold_room(self, path: Path) -> None:
-        """Have the index's blocks on the disk before they are written to. Raises StoreError where there is no room."""
-        self._room = os.open(_index(path), os.O_RDWR)
-        try:
-            os.posix_fallocate(self._room, 0, _HELD)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise StoreError(_full(path)) from error
-
-    def close(self) -> None:
-        super().close()
-        if self._room is not None:  # not before: closing any handle of a file lets go of SQLite's locks on it
-            os.close(self._room)
-            self._room = None
 
     def insert(self, put: InsertStatement, rows: Sequence[Row]) -> int:
         """See `Database`."""
@@ -260,16 +287,22 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
     if tables and owner != APPLICATION_ID:
         raise StoreError(f"{path} is a database, but not an experience store: give store.url another path.")
     if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"The experience store {path} was written by a newer Conch (schema {version}, this one knows "
-            f"{SCHEMA_VERSION}): use that version."
-        )
+        raise StoreError(describe_newer(str(path), version, _read_writer(connection)))
     if 0 < version < OPENED_SINCE:
-        raise StoreError(
-            f"The experience store {path} was written by an older Conch (schema {version}, this one knows "
-            f"{SCHEMA_VERSION}): open it once with {MIGRATED_BY}, which migrates it."
+        advice = (
+            f"run it once with Conch 0.1.0 at revision {MIGRATED_BY} (git checkout {MIGRATED_BY} in a clone of "
+            "its repository), which migrates it"
         )
+        raise StoreError(describe_older(str(path), version, advice))
     return version
+
+
+def _read_writer(connection: sqlite3.Connection) -> object:
+    """The version that the store names as its writer; None where that cannot be read in a layout of the future."""
+    with suppress(sqlite3.Error):
+        row = connection.execute(WRITER).fetchone()
+        return row and row[0]
+    return None
 
 
 def _create(connection: SqliteConnection) -> None:
@@ -288,6 +321,7 @@ def _create(connection: SqliteConnection) -> None:
                     connection.execute(addition)
         if version < SCHEMA_VERSION:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute(NAME_WRITER, (own_version(),))
 
 
 @contextmanager

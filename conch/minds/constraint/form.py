@@ -7,7 +7,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from conch.actions import Registry
-from conch.minds.endpoint import StreamedReply
+from conch.minds.replies.reply import StreamedReply
 from conch_schemas import Constraint
 
 RequestFields = dict[str, JsonValue]

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from conch.actions import Registry, gbnf
 from conch.minds.constraint.form import RequestFields
-from conch.minds.endpoint import StreamedReply
+from conch.minds.replies.reply import StreamedReply
 from conch_schemas import Constraint
 
 _BEGINNINGS = ("TOOL: ", "DO_NOTHING: ", "REFLECT: ")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from conch.actions import Registry, from_json, json_schema
 from conch.minds.constraint.form import RequestFields
-from conch.minds.endpoint import StreamedReply
+from conch.minds.replies.reply import StreamedReply
 from conch_schemas import Constraint
 
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from conch.actions import Registry, call_schemas, from_call
 from conch.minds.constraint.form import RequestFields
-from conch.minds.endpoint import StreamedReply
+from conch.minds.replies.reply import StreamedReply
 from conch_schemas import Constraint
 
 LONGEST_DOC = 1024
@@ -45,5 +45,9 @@ class ToolCalls:
         if reply.call is None:
             return text
         name, arguments = reply.call
+        if (
+            not arguments and reply.finish_reason != "length"
+        ):  # a call without arguments, as Anthropic's gateways send it
+            arguments = "{}"
         found = from_call(name, arguments, registry)
         return f"TOOL: {name}({arguments}" if found is None else found

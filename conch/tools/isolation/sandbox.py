@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import math
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,16 +17,16 @@ from typing import IO, Literal
 
 from conch.config import ToolSettings
 from conch.errors import ToolError
+from conch.processes import BubblewrapTrial, SandboxHost, bubblewrap_remedy, try_bubblewraps
 from conch.tools.isolation import bubblewrap
 from conch.tools.isolation.cgroup import group
 from conch.tools.isolation.pipes import Pipe, pipe, text
 from conch.tools.isolation.program import ProgramLimits, RunningProgram
+from conch.tools.isolation.root import WorkspaceRoot
 from conch.tools.repository_guard.guard import GitGuard
 
-HOW = (
-    "install bubblewrap 0.8 or newer (apt-get install bubblewrap), allow it user namespaces, "
-    "or set tools.sandbox: off to run programs unconfined"
-)
+RETRY_SECONDS = 10.0
+"""After a failed trial the next one is made so much later: a machine may be allowed namespaces during a run."""
 
 MAX_OPEN_FILES = 512
 """Descriptors per process."""
@@ -83,16 +83,40 @@ class Sandbox:
 
     def __init__(self, settings: ToolSettings) -> None:
         self.settings = settings
-        self._works = settings.sandbox == "off"
+        self._trial: BubblewrapTrial | None = None
+        self._tried_at = 0.0
+
+    @property
+    def trial(self) -> BubblewrapTrial | None:
+        """The last trial of bubblewrap by `detect`; None: there was none."""
+        return self._trial
 
     def detect(self) -> str | None:
         """Why programs cannot be confined here and what to do, in one sentence; None if they can, or need not be.
 
-        Runs bubblewrap (some milliseconds), until it has succeeded once.
+        Runs bubblewrap (some milliseconds), until it has succeeded once; after a failure at most every RETRY_SECONDS.
         """
-        problem = None if self._works else self._try()
-        self._works = problem is None
-        return None if problem is None else f"programs cannot be confined here ({problem}): {HOW}"
+        if not self._is_settled():
+            self._trial, self._tried_at = self._try(), time.monotonic()
+        if self._trial is None or self._trial.program is not None:
+            return None
+        remedy = bubblewrap_remedy(self._trial, SandboxHost.here())
+        return (
+            f"programs cannot be confined here ({self._trial.why_none}): {remedy}, "
+            "or set tools.sandbox: off to run programs unconfined"
+        )
+
+    async def detect_aside(self) -> str | None:
+        """The same, with the trial in a thread."""
+        return self.detect() if self._is_settled() else await asyncio.to_thread(self.detect)
+
+    def _is_settled(self) -> bool:
+        """Whether no trial is due."""
+        if self.settings.sandbox == "off":
+            return True
+        if self._trial is None:
+            return False
+        return self._trial.program is not None or time.monotonic() - self._tried_at < RETRY_SECONDS
 
     def unconfined(self) -> Sandbox:
         """A sandbox with the same limits and no confinement: for system programs that open no file."""
@@ -114,7 +138,7 @@ class Sandbox:
         Returns, also at a time or resource limit, once everything that the program started has died (unconfined: what
         has not left its session). It raises no errors of its own; a cancelled call kills everything first.
         """
-        problem = None if self._works else await asyncio.to_thread(self.detect)
+        problem = await self.detect_aside()
         if problem is not None:
             return ProcessResult("blocked", error=problem)
         if not _is_directory(workspace):
@@ -122,9 +146,23 @@ class Sandbox:
         if any("\0" in word for word in argv):
             return ProcessResult("error", error="a NUL character cannot be in a command")
         job = SandboxJob(tuple(argv), workspace, timeout, env or {}, stdin)
+        try:
+            root = WorkspaceRoot(workspace)
+        except OSError as error:
+            return ProcessResult("error", error=f"the workspace {workspace} cannot be used ({error.strerror})")
+        with contextlib.closing(root):
+            try:
+                done = await self._guarded(job)
+            finally:
+                root.restore()
+            if root.is_replaced():
+                return replace(done, status="error", error=f"the command replaced the workspace: put {workspace} back")
+            return done
+
+    async def _guarded(self, job: SandboxJob) -> ProcessResult:
         if self.settings.sandbox == "off":
             return await self._run(job)
-        guard = GitGuard(workspace)
+        guard = GitGuard(job.workspace)
         try:
             done = await self._run(replace(job, mounts=tuple(await guard.begin())))
         except (ToolError, OSError) as error:
@@ -168,6 +206,7 @@ class Sandbox:
             return ProcessResult(excess[0], output=output, error=excess[1])
         if self.settings.sandbox == "bwrap" and "exit-code" not in program.report and code > 0:
             if "\nbwrap: execvp " not in f"\n{output}":
+                self._trial = None  # what worked before does not any more: the next call tries anew
                 return ProcessResult("blocked", error=f"the sandbox could not be made: {output.strip() or code}")
             code = 127
         code = 128 - code if code < 0 else code
@@ -179,6 +218,14 @@ class Sandbox:
         """The command line inside its sandbox, and the descriptors that the sandbox needs."""
         if self.settings.sandbox == "off":
             return list(job.argv), []
+        program = self._trial.program if self._trial is not None else None
+        assert program is not None, "detect comes first"
+        return self._confined(program, stack, job, status)
+
+    def _confined(
+        self, program: str, stack: contextlib.ExitStack, job: SandboxJob, status: Pipe
+    ) -> tuple[list[str], list[int]]:
+        """The command line of a job in the sandbox that `program` makes, and the descriptors that it needs."""
         users = stack.enter_context(text(bubblewrap.USERS.encode()))
         gitconfig = stack.enter_context(text(bubblewrap.GITCONFIG.encode()))
         refused = bubblewrap.seccomp_filter()
@@ -194,7 +241,7 @@ class Sandbox:
             seccomp=seccomp,
         )
         descriptors = [users, gitconfig, status.write, *([] if seccomp is None else [seccomp])]
-        return [shutil.which("bwrap") or "bwrap", *options, "--", *job.argv], descriptors
+        return [program, *options, "--", *job.argv], descriptors
 
     def _limited(self, command: list[str], timeout: float, doors: tuple[Path, ...], alive: int) -> list[str]:
         limits = {
@@ -219,23 +266,11 @@ class Sandbox:
         own = {"HOME": home, "LANG": "C.UTF-8", "PATH": bubblewrap.search_path(), "TERM": "dumb", "USER": "agent"}
         return own | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"} | dict(env)
 
-    def _try(self) -> str | None:
-        if shutil.which("bwrap") is None:
-            return "there is no bwrap"
+    def _try(self) -> BubblewrapTrial:
         with contextlib.ExitStack() as stack:
             workspace = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conch-")))
-            command, descriptors = self._command(
-                stack, SandboxJob(("true",), workspace, 10.0), stack.enter_context(pipe())
-            )
-            try:
-                done = subprocess.run(
-                    command, stdin=subprocess.DEVNULL, capture_output=True, env={}, pass_fds=descriptors, timeout=10
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                return str(error)
-        if done.returncode == 0:
-            return None
-        return " ".join(done.stderr.decode(errors="replace").split()) or f"bwrap ended with {done.returncode}"
+            job, status = SandboxJob(("true",), workspace, 10.0), stack.enter_context(pipe())
+            return try_bubblewraps(lambda program: self._confined(program, stack, job, status))
 
 
 def _with_refusals(done: ProcessResult, refused: list[str]) -> ProcessResult:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import httpx2
 import mcp_types
 from mcp import ClientSession, MCPError
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from conch.actions import ToolSpec
-from conch.config import McpServerSettings, McpToolSettings
-from conch.errors import UsageError
+from conch.config import Masker, McpServerSettings, McpToolSettings
+from conch.errors import ClientEnvironmentError, UsageError
 from conch.log import get_logger
 from conch.processes import PluginProcess
 from conch.retry import MCP_SERVER
 from conch.tasks import OwnedTasks, background, innermost
 from conch.text import safe_text
 from conch.tools.declare import Tool, ToolResult
-from conch.tools.mcp.convert import UnusableToolError, changed, result_of, spec_of
-from conch.tools.mcp.transport import http_streams, process_streams
+from conch.tools.mcp.convert import (
+    ConvertedTool,
+    UnusableToolError,
+    changed,
+    converted,
+    left_out_words,
+    offered,
+    result_of,
+)
+from conch.tools.mcp.transport import UnreadDispatcher, http_streams, process_streams, unread_result
 
 log = get_logger(__name__)
 
@@ -29,6 +37,8 @@ MOST_TOOLS = 64
 """Most tools that are taken of one server: each is in every prompt."""
 MOST_PAGES = 20
 """Most pages of a server's list of tools that are read."""
+MOST_TOLD = 20
+"""Most tools that are named as left out."""
 WORDS = 300
 """Characters of a reason that are kept."""
 ESCAPED = 2
@@ -48,9 +58,14 @@ class McpServer:
         self._why = "it has not started yet"
         """Why there is no session."""
         self._specs: dict[str, str] = {}
-        self._declared: list[Tool] = []
+        self._declared: list[Tool] | None = None
+        """The tools of the first list; None: it has not come yet."""
+        self._masker = Masker(
+            value.get_secret_value() for of in (settings.env, settings.headers) for value in of.values()
+        )
         self._differ: dict[str, str] = {}
         """The tools that the server has changed or removed since it was first asked, by name, and how."""
+        self._process: PluginProcess | None = None
         self._ended, self._listed = asyncio.Event(), asyncio.Event()
         self._tasks = OwnedTasks()
 
@@ -62,10 +77,11 @@ class McpServer:
             async with asyncio.timeout(self._settings.timeout):
                 await first
         except TimeoutError:
-            raise self._unusable(f"it does not answer within {self._settings.timeout:g} s") from None
+            said = self._masker.text(self._process.last_words()) if self._process is not None else ""
+            raise self._unusable(f"it does not answer within {self._settings.timeout:g} s{said}") from None
         if missing := sorted(set(self._settings.tools) - set(self._specs.values())):
             raise self._unusable(f"it has no usable tool {missing[0]!r}, there are {self._offered()}")
-        return self._declared
+        return self._declared or []
 
     def _offered(self) -> str:
         return safe_text(", ".join(sorted(self._specs.values())), one_line=True)[:WORDS] or "none"
@@ -79,7 +95,7 @@ class McpServer:
 
     async def _keep(self, first: asyncio.Future[None]) -> None:
         """Keep the server up; never returns unless its first start fails, which `first` is told."""
-        failures = 0
+        failures, environment = 0, None
         while True:
             try:
                 async with self._connected() as session:
@@ -92,11 +108,12 @@ class McpServer:
                     await self._serve(session)
                 why = self._why
             except Exception as error:
+                environment = error if isinstance(error, ClientEnvironmentError) else None
                 why = self._why = self._why if self._ended.is_set() else _reason(error)
             finally:
                 self._session = None
             if not first.done():
-                first.set_exception(self._unusable(why))
+                first.set_exception(environment or self._unusable(why))
                 return
             failures += 1
             wait = MCP_SERVER.after(failures)
@@ -123,19 +140,19 @@ class McpServer:
             headers = {name: value.get_secret_value() for name, value in self._settings.headers.items()}
             async with (
                 http_streams(self._settings.url, headers, self._settings.timeout, most) as streams,
-                ClientSession(*streams, message_handler=self._heard) as session,
+                ClientSession(message_handler=self._heard, dispatcher=UnreadDispatcher(*streams)) as session,
             ):
                 await session.initialize()
                 yield session
             return
         variables = {name: value.get_secret_value() for name, value in self._settings.env.items()}
-        process = await PluginProcess.start(
+        process = self._process = await PluginProcess.start(
             self._settings.command, "it", self._printed, variables=variables, line_limit=most
         )
         try:
             async with (
                 process_streams(process, self._gone) as streams,
-                ClientSession(*streams, message_handler=self._heard) as session,
+                ClientSession(message_handler=self._heard, dispatcher=UnreadDispatcher(*streams)) as session,
             ):
                 await session.initialize()
                 yield session
@@ -143,7 +160,7 @@ class McpServer:
             await process.close()
 
     def _gone(self, why: str) -> None:
-        self._why = why
+        self._why = self._masker.text(why)
         self._ended.set()
 
     async def _heard(self, message: mcp_types.ServerNotification | Exception) -> None:
@@ -155,47 +172,62 @@ class McpServer:
 
     async def _look(self, session: ClientSession) -> None:
         """Ask for the tools; the first answer declares them, a later one is compared with it."""
-        found = await _tools_of(session)
-        specs: dict[str, tuple[ToolSpec, str, McpToolSettings]] = {}
+        listed = await _listed_tools(session)
+        tools: dict[str, tuple[ConvertedTool, str, McpToolSettings]] = {}
+        left_out = [("the rest of the list", listed.broken)] if listed.broken else []
         wanted = self._settings.tools
-        for tool in found:
-            own = wanted.get(tool.name, McpToolSettings())
-            if wanted and tool.name not in wanted:
-                continue
+        for number, entry in enumerate(listed.entries, 1):
+            name = f"number {number}"
             try:
-                spec = spec_of(self._name, tool, own.effects or self._settings.effects or {})
+                tool = offered(entry)
+                name = tool.name
+                if wanted and name not in wanted:
+                    continue
+                own = wanted.get(name, McpToolSettings())
+                as_ours = converted(self._name, tool, own.effects or self._settings.effects or {})
+                if as_ours.spec.name in tools:
+                    raise UnusableToolError("two have its name")
+                if len(tools) >= MOST_TOOLS:
+                    raise UnusableToolError(f"there are over {MOST_TOOLS}")
+                tools[as_ours.spec.name] = (as_ours, name, own)
             except UnusableToolError as unusable:
-                self._left_out(tool.name, str(unusable))
-                continue
-            if spec.name in specs or len(specs) >= MOST_TOOLS:
-                self._left_out(tool.name, "two have its name" if spec.name in specs else f"there are over {MOST_TOOLS}")
-                continue
-            specs[spec.name] = (spec, tool.name, own)
-        now = [spec for spec, _, _ in specs.values()]
-        if not self._declared:
-            self._specs = {spec.name: name for spec, name, _ in specs.values()}
-            self._declared = [self._tool(spec, name, own) for spec, name, own in specs.values()]
+                left_out.append((f"the tool {safe_text(name, one_line=True)[:60]}", str(unusable)))
+        if self._declared is None:
+            self._tell_of_lacks(left_out, tools.values())
+            self._specs = {spec_name: name for spec_name, (_, name, _) in tools.items()}
+            self._declared = [self._tool(as_ours, name, own) for as_ours, name, own in tools.values()]
             return
-        differ = changed([tool.spec for tool in self._declared], now)
+        differ = changed([tool.spec for tool in self._declared], [as_ours.spec for as_ours, _, _ in tools.values()])
         for name, how in differ.items():
             if self._differ.get(name) != how:
                 self._tell(f"the MCP server {self._name} has {how} its tool {self._specs[name]}: it is not called")
         self._differ = differ
 
-    def _left_out(self, tool: str, why: str) -> None:
-        shown = safe_text(tool, one_line=True)[:60]
-        log.warning("mcp.tool_left_out", server=self._name, tool=shown, why=why)
-        if not self._declared:
-            self._tell(f"the tool {shown} of the MCP server {self._name} is left out: {why}")
+    def _tell_of_lacks(
+        self, left_out: Sequence[tuple[str, str]], taken: Iterable[tuple[ConvertedTool, str, McpToolSettings]]
+    ) -> None:
+        """Tell which tools and arguments are left out, and why."""
+        for what, why in left_out[:MOST_TOLD]:
+            log.warning("mcp.tool_left_out", server=self._name, tool=what, why=why)
+            self._tell(f"{what} of the MCP server {self._name} is left out: {why}")
+        if (more := len(left_out) - MOST_TOLD) > 0:
+            mend = f"tools.mcp.{self._name}.tools names those that are wanted"
+            self._tell(f"{more} more tools of the MCP server {self._name} are left out: {mend}")
+        for as_ours, name, _ in taken:
+            if as_ours.left_out:
+                words = left_out_words(as_ours.left_out)
+                log.warning("mcp.argument_left_out", server=self._name, tool=as_ours.spec.name, why=words)
+                shown = safe_text(name, one_line=True)[:60]
+                self._tell(f"the tool {shown} of the MCP server {self._name} is taken without its optional {words}")
 
-    def _tool(self, spec: ToolSpec, name: str, own: McpToolSettings) -> Tool:
+    def _tool(self, as_ours: ConvertedTool, name: str, own: McpToolSettings) -> Tool:
         limit = own.timeout or self._settings.timeout
         most = (own.output_kib or self._settings.output_kib) * 1024
 
         async def call(**args: JsonValue) -> ToolResult:
-            return await self._call(spec.name, name, args, limit, most)
+            return await self._call(as_ours.spec.name, name, as_ours.theirs(args), limit, most)
 
-        return Tool(spec, call, wants_context=False, timeout=limit, origin=f"MCP server {self._name}")
+        return Tool(as_ours.spec, call, wants_context=False, timeout=limit, origin=f"MCP server {self._name}")
 
     async def _call(self, name: str, theirs: str, args: dict[str, JsonValue], limit: float, most: int) -> ToolResult:
         if how := self._differ.get(name):
@@ -203,13 +235,16 @@ class McpServer:
             return ToolResult(status="error", error=f"{why}: the next run takes it as it is")
         if (session := self._session) is None:
             return ToolResult(status="error", error=f"the MCP server {self._name} is away: {self._why}")
+        asked: dict[str, JsonValue] = {"name": theirs, "arguments": args}
         try:
             async with (
-                background(session.call_tool(theirs, args), name="conch.mcp.call") as calling,
+                background(unread_result(session, "tools/call", asked), name="conch.mcp.call") as calling,
                 background(self._ended.wait(), name="conch.mcp.ended") as ended,
             ):
                 await asyncio.wait({calling, ended}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
                 if self._ended.is_set():
+                    if calling.done():
+                        calling.exception()  # the same, less well said
                     return ToolResult(status="error", error=f"the MCP server {self._name} is gone: {self._why}")
                 if not calling.done():
                     return ToolResult(status="timeout", error=f"{name} took longer than {limit:g} seconds")
@@ -220,17 +255,32 @@ class McpServer:
             return ToolResult(status="error", error=f"{name} failed: {_reason(error)}")
 
 
-async def _tools_of(session: ClientSession) -> list[mcp_types.Tool]:
-    """All tools of the server, in its order."""
-    found: list[mcp_types.Tool] = []
-    cursor = None
+class _ListedTools(NamedTuple):
+    entries: list[JsonValue]
+    """In the server's order, unread."""
+    broken: str
+    """Why there are no more; empty: these are all."""
+
+
+async def _listed_tools(session: ClientSession) -> _ListedTools:
+    """The server's list of tools, page by page. Raises MCPError where there is no first page."""
+    found: list[JsonValue] = []
+    cursor: JsonValue = None
     for _ in range(MOST_PAGES):
-        params = None if cursor is None else mcp_types.PaginatedRequestParams(cursor=cursor)
-        page = await session.list_tools(params=params)
-        found += page.tools
-        if not (cursor := page.next_cursor):
-            break
-    return found
+        params: dict[str, JsonValue] | None = None if cursor is None else {"cursor": cursor}
+        try:
+            page = await unread_result(session, "tools/list", params)
+        except MCPError as error:
+            if cursor is None:
+                raise
+            return _ListedTools(found, _reason(error))
+        entries = page.get("tools")
+        if not isinstance(entries, list):
+            return _ListedTools(found, "a page of it has no list of tools")
+        found += entries
+        if not (cursor := page.get("nextCursor")):
+            return _ListedTools(found, "")
+    return _ListedTools(found, f"it has more than {MOST_PAGES} pages")
 
 
 def _reason(error: BaseException) -> str:
@@ -238,6 +288,10 @@ def _reason(error: BaseException) -> str:
     if isinstance(inner, OSError) and inner.strerror:
         where = f" ({inner.filename})" if inner.filename else ""
         return safe_text(f"{inner.strerror}{where}", one_line=True)[:WORDS]
+    if isinstance(inner, ValidationError):
+        first = inner.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return safe_text(f"its reply is not one of MCP's, {where}: {first['msg']}", one_line=True)[:WORDS]
     if isinstance(inner, httpx2.HTTPError) and not str(inner):
         return type(inner).__name__
     return safe_text(str(inner) or type(inner).__name__, one_line=True)[:WORDS]

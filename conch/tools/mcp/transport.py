@@ -6,22 +6,54 @@ is one of `conch.processes`: it ends with this one, and all that it started with
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import httpx2
 import mcp_types
+from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
+from pydantic import JsonValue, RootModel
 
+from conch.clients import http_tls
 from conch.processes import PluginProcess, WorkerGoneError
+from conch_schemas import JsonObject
 
 MOST_MESSAGES, MESSAGES_SECONDS = 1000, 1.0
 """Messages within so many seconds beyond which a server floods. A listing and a call's progress take some 10."""
 Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
+
+
+_UNREAD = "unread:"
+"""Before a method: its result comes as it was sent."""
+
+
+class _UnreadResult(RootModel[dict[str, JsonValue]]):
+    """Any object."""
+
+
+class UnreadDispatcher(JSONRPCDispatcher[Any]):
+    """Sends requests for `unread_result`. A session checks the result of every method that it knows as a whole, so that
+    one wrong entry of a list would take the list."""
+
+    async def send_raw_request(self, method: str, *args: Any, **kwargs: Any) -> JsonObject:
+        """See JSONRPCDispatcher."""
+        return await super().send_raw_request(method.removeprefix(_UNREAD), *args, **kwargs)
+
+
+async def unread_result(
+    session: ClientSession, method: str, params: dict[str, JsonValue] | None
+) -> dict[str, JsonValue]:
+    """The result of a request as the server sent it. The session's dispatcher is an UnreadDispatcher."""
+    request = mcp_types.Request[dict[str, JsonValue] | None, str](method=_UNREAD + method, params=params)
+    return (await session.send_request(request, _UnreadResult)).root
 
 
 class FloodGuard:
@@ -57,7 +89,11 @@ async def process_streams(process: PluginProcess, ended: Callable[[str], None]) 
                     continue  # a line of a log, as some servers write to stdout
                 await read_in.send(SessionMessage(message))
         except WorkerGoneError as gone:
-            ended(str(gone))
+            if process.returncode is None:
+                ended(str(gone))
+            else:
+                await process.heard_all()
+                ended(f"{gone}{process.last_words()}")
         except ValueError:
             ended("it sent a message that is longer than output_kib allows")
         finally:
@@ -81,13 +117,15 @@ async def process_streams(process: PluginProcess, ended: Callable[[str], None]) 
 
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str], seconds: float, most: int) -> AsyncIterator[Streams]:
-    """The messages of a server at an address; a reply may have `most` bytes. No proxy of the environment is used."""
+    """The messages of a server at an address; a reply may have `most` bytes. No proxy of the environment is used.
+
+    Raises ClientEnvironmentError."""
     async with (
         httpx2.AsyncClient(
             headers=dict(headers),
             timeout=httpx2.Timeout(seconds, read=None),
             trust_env=False,
-            transport=_BoundedTransport(most),
+            transport=_BoundedTransport(most, http_tls(url)),
         ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=most) as streams,
     ):
@@ -97,8 +135,8 @@ async def http_streams(url: str, headers: Mapping[str, str], seconds: float, mos
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
     """Ends a JSON reply that is longer than `most` bytes; streams of events are bounded by their reader."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(trust_env=False)
+    def __init__(self, most: int, tls: ssl.SSLContext) -> None:
+        super().__init__(verify=tls, trust_env=False)
         self._most = most
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -65,7 +65,7 @@ def orders(repository: Path) -> list[str]:
         if entry.is_symlink():
             found.append(name)
         elif name == "config":
-            if not entry.is_file() or not only_data(Path(entry).read_text(errors="replace")):
+            if not entry.is_file() or not only_data(Path(entry).read_text(encoding="utf-8", errors="replace")):
                 found.append(name)
         elif name == "hooks" and entry.is_dir():
             found += [f"hooks/{hook}" for hook in os.listdir(entry) if not hook.endswith(".sample")]

@@ -105,7 +105,7 @@ def _inner(git: Path) -> Iterator[tuple[Path, Path]]:
     elif git.is_dir():
         yield git / "HEAD", git
     elif git.is_file():
-        with contextlib.suppress(OSError), git.open(errors="replace") as file:
+        with contextlib.suppress(OSError), git.open(encoding="utf-8", errors="replace") as file:
             yield git, git.parent / file.read(4096).removeprefix("gitdir:").strip()
 
 

@@ -230,7 +230,7 @@ def relink(workspace: Path, clone: Path) -> None:
         if f"{INSIDE}/objects\n" in text:
             with files.directory(inside) as directory:
                 descriptor = os.open("relinked", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, dir_fd=directory)
-                with open(descriptor, "w") as file:
+                with open(descriptor, "w", encoding="utf-8") as file:
                     file.write(text.replace(f"{INSIDE}/objects\n", f"{wanted}\n"))
                 os.replace("relinked", "alternates", src_dir_fd=directory, dst_dir_fd=directory)
 

@@ -15,9 +15,10 @@ from urllib.parse import urljoin
 
 import httpx2
 
+from conch.clients import tls_context
 from conch.config import HttpToolSettings
 from conch.errors import ToolError
-from conch.text import safe_text
+from conch.text import begins_with_mark, decoded, safe_text
 from conch.tools.declare import Tool, ToolResult, tool
 from conch.tools.web.address import RefusedError, Target, refuse_private, target_of
 
@@ -41,9 +42,11 @@ async def resolved(host: str, port: int) -> list[str]:
 
 
 def http_tools(settings: HttpToolSettings, resolve: Resolve = resolved, check: Check = refuse_private) -> list[Tool]:
-    """The tool `http`; none where no host is allowed."""
+    """The tool `http`; none where no host is allowed. Raises ClientEnvironmentError where the environment's
+    certificates or key log cannot be used."""
     if not settings.allow:
         return []
+    tls = tls_context()
 
     @tool(effects="read")
     async def http(url: str) -> ToolResult:
@@ -53,7 +56,7 @@ def http_tools(settings: HttpToolSettings, resolve: Resolve = resolved, check: C
         """
         try:
             async with asyncio.timeout(settings.timeout):
-                return await _fetched(url, settings, resolve, check)
+                return await _fetched(url, settings, resolve, check, tls)
         except TimeoutError:
             error = f"the fetch took longer than {settings.timeout:g} seconds (tools.http.timeout)"
             return ToolResult(status="timeout", error=error)
@@ -64,10 +67,12 @@ def http_tools(settings: HttpToolSettings, resolve: Resolve = resolved, check: C
     return [Tool(http.spec, http.function, http.wants_context, timeout=settings.timeout + 1)]
 
 
-async def _fetched(url: str, settings: HttpToolSettings, resolve: Resolve, check: Check) -> ToolResult:
+async def _fetched(
+    url: str, settings: HttpToolSettings, resolve: Resolve, check: Check, tls: ssl.SSLContext
+) -> ToolResult:
     target = target_of(url, settings.allow)
     for _ in range(MOST_REDIRECTS + 1):
-        response, data = await _request(target, settings.size_kib * 1024, resolve, check)
+        response, data = await _request(target, settings.size_kib * 1024, resolve, check, tls)
         place = response.headers.get("location")
         if response.status_code not in REDIRECTS or place is None:
             return _result(response, data)
@@ -75,7 +80,9 @@ async def _fetched(url: str, settings: HttpToolSettings, resolve: Resolve, check
     raise ToolError(f"the page redirects more than {MOST_REDIRECTS} times")
 
 
-async def _request(target: Target, most: int, resolve: Resolve, check: Check) -> tuple[httpx2.Response, bytes]:
+async def _request(
+    target: Target, most: int, resolve: Resolve, check: Check, tls: ssl.SSLContext
+) -> tuple[httpx2.Response, bytes]:
     """One request, to an address that was checked. Raises ToolError."""
     try:
         addresses = await resolve(target.host, target.port)
@@ -91,7 +98,7 @@ async def _request(target: Target, most: int, resolve: Resolve, check: Check) ->
     headers = {"Host": target.authority, "User-Agent": AGENT, "Accept-Encoding": "identity"}
     try:
         async with (
-            httpx2.AsyncHTTPTransport(verify=ssl.create_default_context(), trust_env=False) as transport,
+            httpx2.AsyncHTTPTransport(verify=tls, trust_env=False) as transport,
             httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=None) as client,
             client.stream("GET", url, headers=headers, extensions={"sni_hostname": target.host}) as response,
         ):
@@ -127,7 +134,9 @@ def _outcome(response: httpx2.Response, text: str) -> ToolResult:
 
 
 def _text(data: bytes, charset: str | None) -> str:
+    if charset is None or begins_with_mark(data):  # a byte order mark is right, whatever the header says
+        return decoded(data)
     try:
-        return data.decode(charset or "utf-8", errors="replace")
+        return data.decode(charset, errors="replace")
     except LookupError:  # a name that is no encoding
-        return data.decode(errors="replace")
+        return decoded(data)

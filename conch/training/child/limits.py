@@ -85,7 +85,7 @@ def _private_bytes() -> int:
     """Writable private memory, as RLIMIT_DATA counts it; elsewhere than on Linux 0."""
     if sys.platform != "linux":
         return 0
-    return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[5]) * resource.getpagesize()
 
 
 def _processors() -> int:

@@ -203,7 +203,7 @@ class _Stage:
         """(the trainer's log, why it ended early). A checkpoint at which it had ended is not trained on."""
         found = self._folder.checkpoint()
         if found is not None:
-            state = json.loads((found / "trainer_state.json").read_text())
+            state = json.loads((found / "trainer_state.json").read_text(encoding="utf-8"))
             log: list[JsonObject] = state["log_history"]
             ended = state["global_step"] >= self._steps
             stop = "" if ended else stop_of(marks_of(log), self._limits)

@@ -137,7 +137,7 @@ def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> WholeCyc
         trace_id=trace_id(experience.traceparent),
         outcome_detail=experience.outcome,
         marks=tuple(marks),
-        constitution=compliance(sealed_principles(marks)),
+        constitution=compliance(sealed_principles(marks), experience),
     )
 
 

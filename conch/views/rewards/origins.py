@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.needs import HUMAN_SCORER
+from conch_schemas import HUMAN_SCORER
 
 if TYPE_CHECKING:
     from conch.home import Home

@@ -23,7 +23,7 @@ from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
 from conch.consumer.operations import listen
 from conch.cycle.state.count import cycles_begun
 from conch.disk import disk_use
-from conch.errors import ConchError, ConfigError, HomeError, StoreError, UsageError
+from conch.errors import ClientEnvironmentError, ConchError, ConfigError, HomeError, StoreError, UsageError
 from conch.experience import StoreLocation, store_location
 from conch.home import Home
 from conch.views.base import View
@@ -90,7 +90,8 @@ def _format(home: Home, says: str) -> DoctorFinding:
         return DoctorFinding("home", "ok", says)
     try:
         with home.owned():
-            return DoctorFinding("home", "ok", f"{says}, no run has it")
+            by = f", last run by conch {writer}" if (writer := home.read_writer()) else ""
+            return DoctorFinding("home", "ok", f"{says}, no run has it{by}")
     except HomeError as error:
         if (run := home.running()) is not None:
             return DoctorFinding("home", "ok", f"{says}, in use by the run in progress (process {run.pid})")
@@ -206,10 +207,14 @@ def sandbox(settings: ToolSettings) -> DoctorFinding:
     if settings.sandbox == "off":
         says = "tools.sandbox is off: what the agent runs can do all that you can"
         return DoctorFinding("sandbox", "warning", says, "set tools.sandbox: bwrap where bubblewrap works")
-    problem = Sandbox(settings).detect()
+    tried = Sandbox(settings)
+    problem = tried.detect()
     if problem is not None:
         return DoctorFinding("sandbox", "problem", problem, "until then shell and git are refused")
-    return DoctorFinding("sandbox", "ok", "bubblewrap works: shell and git are confined to the workspace")
+    assert tried.trial is not None
+    says = f"bubblewrap works: shell and git are confined to the workspace by {tried.trial.program}"
+    others = "".join(f"; {program} does not work here ({why})" for program, why in tried.trial.failures)
+    return DoctorFinding("sandbox", "ok", says + others)
 
 
 def workspace(of: Home, settings: Settings) -> DoctorFinding:
@@ -268,14 +273,16 @@ def _script(settings: OneMindSettings, key: str) -> DoctorFinding:
 async def _endpoint(settings: OneMindSettings, key: str) -> DoctorFinding:
     import httpx2
 
-    from conch.minds import client_of
+    from conch.clients import http_client
 
     shown = masked(settings.base_url)
     headers = {"authorization": f"Bearer {settings.api_key.get_secret_value()}"} if settings.api_key else {}
     try:
         url = httpx2.URL(f"{settings.base_url.rstrip('/')}/models")
-        async with client_of(url, {}, REACH_SECONDS) as client:
+        async with http_client(url, timeout=REACH_SECONDS) as client:
             response = await client.get(url, headers=headers)
+    except ClientEnvironmentError as error:
+        return environment_problem(error)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         # An error's text may hold the request, and that the key.
         why = f"{shown} cannot be reached ({type(error).__name__})"
@@ -309,6 +316,28 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
+def clients(settings: Settings) -> list[DoctorFinding]:
+    """Whether what the environment says of proxies and certificates lets the clients be made that no other check asks
+    for: of alerts.webhook, otel.endpoint and the tool http. No finding where it does."""
+    from conch.clients import check_environment, tls_context
+
+    try:
+        if settings.alerts.webhook is not None:
+            check_environment(settings.alerts.webhook)
+        if settings.otel.endpoint is not None:
+            check_environment(settings.otel.endpoint, by_requests=True)
+        if settings.tools.http.allow:
+            tls_context()
+    except ClientEnvironmentError as error:
+        return [environment_problem(error)]
+    return []
+
+
+def environment_problem(error: ClientEnvironmentError) -> DoctorFinding:
+    """The finding about a variable with which no client can be made."""
+    return DoctorFinding("environment", "problem", str(error), "a run with it ends with exit code 3")
+
+
 def judges(home: Home, settings: Settings) -> list[DoctorFinding]:
     """Whether each judge can be made from its settings; no endpoint is asked, as that may cost money."""
     return [_judge(home, settings, name) for name in settings.rewards.judges]
@@ -319,6 +348,8 @@ def _judge(home: Home, settings: Settings, name: str) -> DoctorFinding:
 
     try:
         made = Judge(name, settings, home.path)
+    except ClientEnvironmentError as error:
+        return environment_problem(error)
     except ConfigError as error:
         return DoctorFinding(f"judge-{name}", "problem", str(error), "mend that, or take the judge out")
     own, mind = settings.rewards.judges[name], settings.mind
@@ -376,6 +407,7 @@ async def all_checks(settings: Settings, of: Home) -> list[DoctorFinding]:
         *[await mind(one, name) for name, one in settings.mind.blocks().items()],
         await asyncio.to_thread(values, settings.values),
         *await asyncio.to_thread(judges, of, settings),
+        *await asyncio.to_thread(clients, settings),
         await asyncio.to_thread(metrics_port, of, settings.metrics),
     ]
 

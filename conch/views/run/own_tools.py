@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, JsonValue
 
 from conch.config import Settings, ToolSettings
-from conch.errors import ConchError
+from conch.errors import ClientEnvironmentError, ConchError
 from conch.text import safe_text
 from conch.tools import BUILT_IN, installed_tools, name_taken, opened_tools, unknown_tools
 from conch.views.base import View
-from conch.views.run.checks import DoctorFinding
+from conch.views.run.checks import DoctorFinding, environment_problem
 from conch_schemas import Action, Effect, Outcome
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ async def tool_findings(settings: Settings) -> list[DoctorFinding]:
                 if tool.spec.name in registered:
                     raise name_taken(tool.spec.name, tool.origin, f"entry point {registered[tool.spec.name]}")
             own = sum(tool.origin != BUILT_IN for tool in toolbox)
+    except ClientEnvironmentError as error:
+        return [environment_problem(error)]
     except ConchError as error:
         return [DoctorFinding("tools", "problem", str(error), "a run is refused until that is mended")]
     told += unknown_tools(of.policy, [*toolbox.registry.names, *registered])

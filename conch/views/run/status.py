@@ -243,6 +243,8 @@ class Status(View):
 
     schema_: Literal["conch.v1.status"] = Field(default="conch.v1.status", alias="schema")
     home: str
+    written_by: str = ""
+    """The version of Conch that last ran in the home; empty where it is not known."""
     running: bool
     pid: int | None
     started: str | None
@@ -329,6 +331,7 @@ async def gather(
     silent = _silent(run)
     found: JsonObject = {
         "home": str(home.path),
+        "written_by": home.read_writer(),
         "running": run is not None,
         "pid": run.pid if run else None,
         "started": run.started if run else None,

@@ -46,7 +46,7 @@ class MarkShown(View):
     schema_: Literal["conch.v1.mark"] = Field(default="conch.v1.mark", alias="schema")
     mark: Mark
     constitution: Compliance | None
-    """What its scores by principle come to; None where it has none."""
+    """What its scores by principle come to; None where it has none, or the act has nothing to judge by."""
 
 
 def last_marks(chain: ChainReader, agent: str, limit: int) -> list[Mark]:

@@ -2,72 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence, Set
+from typing import Final
 
 from conch.bus import Bus
 from conch.experience import ExperienceReader
 from conch.views.base import View
+from conch.views.witness.judging import judge_unsealed
+from conch.views.witness.streamed import SealedEvent, StorePlace, StreamComparison
+from conch.views.witness.unsealed import UnsealedRows
 from conch.witness import (
+    CORRECTION,
+    PROMPT,
+    REFLECTION,
     Difference,
     MarkProblem,
     StoredAct,
     Verification,
+    corrections_of,
     differences,
     is_event,
-    score_words,
+    is_joint,
+    is_without_words,
     sealed_events,
     sealed_facts,
+    text_digest,
+    unsealed_contexts,
+    unsealed_reflection,
     unsealed_scores,
 )
-from conch_schemas import (
-    ActApproved,
-    ActDenied,
-    ActionTaken,
-    AgentPaused,
-    AgentResumed,
-    AlarmRaised,
-    AnswerRated,
-    ContractViolationError,
-    Event,
-    GoalAccepted,
-    GoalDropped,
-    GoalReached,
-    GoalSet,
-    Mark,
-    MarkWitnessed,
-    MessageReceived,
-    MessageSent,
-    NeedsChanged,
-    NoveltyMeasured,
-    PersonForgotten,
-    ReviewDecided,
-    RewardAssigned,
-    decode,
-    subject_filter,
-    wire_form,
-)
+from conch_schemas import Mark
 
-SEALED_KINDS: tuple[type[Event], ...] = (
-    ActionTaken,
-    RewardAssigned,
-    NeedsChanged,
-    NoveltyMeasured,
-    AlarmRaised,
-    MessageReceived,
-    MessageSent,
-    AnswerRated,
-    GoalSet,
-    GoalAccepted,
-    GoalReached,
-    GoalDropped,
-    AgentPaused,
-    AgentResumed,
-    ActApproved,
-    ActDenied,
-    ReviewDecided,
-    PersonForgotten,
-)
-"""The events that marks seal whole."""
+_BESIDE: Final = frozenset({"needs", "weights", "review", "fork", "training"})
+"""Domains of the marks whose events a store keeps in rows of their own."""
 
 
 class Compared(View):
@@ -81,6 +49,9 @@ class Compared(View):
     """Of those, facts of acts that were removed at a person's request."""
     stream: int | None
     """Sealed events that the stream still has; None: the stream was not read."""
+    unproven: int = 0
+    """Rows (thoughts, claims, prompts, reflections, weight sets and others) of a version that did not seal them, which
+    the stream does not have."""
 
 
 class SealedFacts:
@@ -92,12 +63,30 @@ class SealedFacts:
     def __init__(self, agent: str, *, stream: bool = True, forgotten: Set[str] = frozenset()) -> None:
         """`forgotten`: ids of the actions that were removed at a person's request."""
         self._agent, self.with_stream, self._removed = agent, stream, forgotten
-        self._events: dict[str, tuple[str, int]] = {}
-        """Id of a sealed event -> (content, sequence of its mark)."""
-        self._unsealed: dict[str, list[MarkProblem]] = {}
-        """By action id: its scores that no mark seals."""
+        self._events: dict[str, SealedEvent] = {}
+        self._beside: dict[str, SealedEvent] = {}
+        """Those of the sealed events that a store keeps beside acts, by id."""
+        self._prompts: dict[str, set[str]] = {}
+        """By policy: the sealed digests of its system prompt."""
+        self._unnamed: set[str] = set()
+        """Ids of the marks that name no act."""
+        self._named: set[str] = set()
+        """Ids of the marks whose rows name an act."""
+        self._needs: dict[str, str] = {}
+        """By the event's id: the action of a stored change of needs that no mark sealed so far."""
+        self._corrections: dict[tuple[str, str], str] = {}
+        """(action, kind) -> digest of the row of a corrected answer that no mark sealed so far."""
+        self._places: dict[int, int] = {}
+        """Sequence -> place of the marks."""
+        self._first_act = math.inf
+        """Sequence of the first mark of an act that is stored."""
+        self.unsealed = UnsealedRows()
         self.problems: list[MarkProblem] = []
-        self.facts = self.pruned = self.forgotten = 0
+        self.facts = self.pruned = self.forgotten = self.unproven = 0
+        self.waiting: set[str] = set()
+        """Actions of which something waits for its mark."""
+        self.unread: set[str] = set()
+        """Records of removals that the witness has not read, or whose mark the store has not."""
         self.stream: int | None = None
 
     def take(self, reader: ExperienceReader, marks: Sequence[Mark]) -> None:
@@ -105,10 +94,11 @@ class SealedFacts:
         stored = reader.chain.stored({mark.action_id for mark in marks if mark.action_id is not None})
         for mark in marks:
             self.facts += len(mark.facts) or 1
-            if self.with_stream:
-                self._events |= {identity: (content, mark.sequence) for identity, content in sealed_events(mark)}
-            if (act := stored.get(mark.action_id or "")) is not None:
+            act = stored.get(mark.action_id or "")
+            self._remember(mark, act)
+            if act is not None:
                 self._take_unsealed(reader, mark, act)
+            self._take_named(mark, act)
             found = list(differences(mark, act))
             if found and mark.action_id in self._removed:
                 self.forgotten += len(found)
@@ -117,23 +107,133 @@ class SealedFacts:
             else:
                 self.problems += [self._problem(mark, one) for one in self._unexplained(reader, mark, found)]
 
+    def _remember(self, mark: Mark, act: StoredAct | None) -> None:
+        """Keep what the rows beside acts, and the stream, are compared with."""
+        places: dict[str, int | None] = {} if act is None else {**act.places, mark.event: _place_of(mark, act)}
+        if self.with_stream:
+            self._events |= {
+                identity: SealedEvent(content, mark.sequence, places.get(identity))
+                for identity, content in sealed_events(mark)
+            }
+        if mark.domain in _BESIDE and not (mark.domain == "needs" and mark.action_id):  # those are among the act's rows
+            is_forgotten = is_without_words(mark) or mark.action_id in self._removed
+            self._beside[mark.event] = SealedEvent(mark.content, mark.sequence, None, is_forgotten)
+        for fact in sealed_facts(mark) if mark.domain == "policy" else ():
+            if fact.kind == PROMPT:
+                self._prompts.setdefault(fact.id, set()).add(fact.content)
+
     def _take_unsealed(self, reader: ExperienceReader, mark: Mark, act: StoredAct) -> None:
-        if mark.action_id is None or mark.action_id in self._unsealed or not unsealed_scores([mark], act):
+        assert mark.action_id is not None
+        if mark.domain == "action":
+            self._first_act = min(self._first_act, mark.sequence)
+            if act.context_digests():
+                self.unsealed.since = min(self.unsealed.since, act.seq)
+            else:
+                self.unsealed.is_older = True
+        for kind, digest in unsealed_contexts(mark, act).items():
+            self.unsealed.contexts[mark.action_id, kind] = digest
+        if (reflection := unsealed_reflection(mark, act)) is not None and not self._is_elsewhere(reader, mark):
+            self.unsealed.contexts[mark.action_id, REFLECTION] = reflection
+            if act.context_digests():
+                self.unsealed.new_acts.add(mark.action_id)
+        if is_joint(mark) and unsealed_scores([mark], act):
+            self.unsealed.actions.add(mark.action_id)
+
+    def _take_named(self, mark: Mark, act: StoredAct | None) -> None:
+        """Keep what no mark has sealed so far of the rows that are found by their act."""
+        action = mark.action_id
+        if action is None:
+            self._unnamed.add(mark.id)
             return
-        # Behind the rows, so that no mark is missed that came with them.
+        if mark.domain == "action" and act is not None:
+            self._named |= act.marks or set()
+            self._needs |= dict.fromkeys(act.needs, action)
+            corrections = corrections_of(act)
+            self._corrections |= {(action, kind): digest for kind, digest in corrections.items()}
+            if corrections and act.context_digests():
+                self.unsealed.new_acts.add(action)
+        for fact in sealed_facts(mark):
+            self._needs.pop(fact.id, None)
+            if fact.kind == CORRECTION and act is not None:
+                kinds = corrections_of(act)
+                sealed = next((kind for kind, digest in kinds.items() if digest == fact.content), "")
+                self._corrections.pop((action, sealed), None)
+
+    def _is_elsewhere(self, reader: ExperienceReader, mark: Mark) -> bool:
+        """Whether another mark of the act seals its reflection."""
+        assert mark.action_id is not None
         marks = reader.chain.marks_of(self._agent, mark.action_id)
-        if found := unsealed_scores(marks, act):
-            self._unsealed[mark.action_id] = [
-                MarkProblem("unwitnessed", None, None, f"{_sentence(score_words(one), mark.action_id)} has no mark.")
-                for one in found
-            ]
+        return any(fact.kind == REFLECTION for other in marks for fact in sealed_facts(other))
 
-    def unsealed(self, actions: Set[str]) -> list[MarkProblem]:
-        """The scores of these actions that stand in the store and that no mark of their act seals.
+    def finish(self, reader: ExperienceReader, chain: Verification) -> None:
+        """Compare the rows that no act has, and find the acts, scores and totals that no mark seals; after all marks.
+        Raises StoreError."""
+        self._take_beside(reader)
+        self._take_prompts(reader)
+        self._places = reader.chain.mark_places(self._agent) if self.with_stream else {}
+        ends = reader.chain.ends()
+        if ends != sorted(ends) or (ends or [0])[-1] != reader.chain.base():
+            said = "The places at which the store says that its streams ended do not fit each other."
+            self.problems.append(MarkProblem("altered", self._agent, None, said))
+        for what, number in reader.chain.strays():
+            said = f"A row of the store ({what}) is of an act {number} that is not stored."
+            self.problems.append(MarkProblem("unwitnessed", self._agent, None, said))
+        for identity in sorted(self._named & self._unnamed):
+            said = f"The row of mark {identity} names an act, and the mark names none."
+            self.problems.append(MarkProblem("altered", self._agent, None, said))
+        self.unsealed.actions |= set(self._needs.values())
+        self.unsealed.contexts |= self._corrections
+        self.unsealed.find(reader, self._agent, chain)
 
-        The mark of a score that came late may not be stored yet: see `unmarked_yet`.
-        """
-        return [problem for action, found in self._unsealed.items() if action in actions for problem in found]
+    def _take_beside(self, reader: ExperienceReader) -> None:
+        named: set[str] = set()
+        for row in reader.chain.beside(self._agent):
+            named.add(row.id)
+            sealed = self._beside.get(row.id)
+            if row.id in self._events:
+                self._events[row.id] = self._events[row.id]._replace(place=row.seq)
+            if not row.is_indexed or (sealed is not None and not is_event(row.body, sealed.content)):
+                self.problems.append(
+                    MarkProblem("altered", self._agent, None, f"{row.words} in the store is not what was recorded.")
+                )
+            elif sealed is None:
+                self.unsealed.events[row.id] = row
+        pruned = bool(reader.retention.removals(self._agent))
+        for identity, sealed in self._beside.items():
+            if identity in named:
+                continue
+            if sealed.is_forgotten:
+                self.forgotten += 1
+            elif pruned and sealed.sequence < self._first_act:
+                self.pruned += 1
+            else:
+                what = f"The event {identity}, which mark {sealed.sequence} seals, is gone from the store."
+                self.problems.append(MarkProblem("gone", self._agent, sealed.sequence, what))
+
+    def _take_prompts(self, reader: ExperienceReader) -> None:
+        stored = reader.chain.prompts()
+        for policy, digests in self._prompts.items():
+            if policy not in stored and self._removed:
+                self.forgotten += len(digests)  # a request removes the prompts that hold the person's words
+            elif policy not in stored:
+                self.problems.append(
+                    MarkProblem(
+                        "gone", self._agent, None, f"The system prompt of policy {policy} is gone from the store."
+                    )
+                )
+            elif text_digest(stored[policy][0]) not in digests:
+                what = f"The system prompt of policy {policy} in the store is not what was sealed."
+                self.problems.append(MarkProblem("altered", self._agent, None, what))
+        bare = stored.keys() - self._prompts.keys()
+        if bare:
+            sealed = {
+                (fact.id, fact.content)
+                for mark in reader.chain.policy_marks_of_others(self._agent)
+                for fact in sealed_facts(mark)
+            }
+            bare = {policy for policy in bare if (policy, text_digest(stored[policy][0])) not in sealed}
+        for policy in bare:
+            self.unsealed.prompts[policy] = stored[policy]
 
     def _is_pruned(self, reader: ExperienceReader, mark: Mark) -> bool:
         return bool(mark.action_id and reader.chain.removed_among(self._agent, {mark.action_id}))
@@ -160,43 +260,36 @@ class SealedFacts:
             "altered", self._agent, mark.sequence, f"{what} in the store is not what mark {mark.sequence} sealed."
         )
 
-    async def compare_stream(self, bus: Bus, chain: Verification) -> None:
-        """Compare the sealed events that the stream still has, and its marks with those of the chain. Raises
-        BusError."""
-        kinds: tuple[type[Event], ...] = (*SEALED_KINDS, MarkWitnessed)
-        filters = [subject_filter(kind, self._agent) for kind in kinds]
-        held: set[str] = set()
-        wrong: dict[str, str] = {}
-        async for delivery in bus.read(filters):
-            try:
-                event = decode(delivery.data)
-            except ContractViolationError:
-                continue  # consumers write dead letters of it
-            if isinstance(event, MarkWitnessed):
-                self._compare_mark(event.mark, chain)
-                continue
-            if (sealed := self._events.get(event.id)) is None or event.id in held:
-                continue
-            if is_event(wire_form(event), sealed[0]):
-                held.add(event.id)
-            else:
-                wrong[event.id] = event.TYPE
-        self.stream = len(held)
-        for identity, kind in wrong.items():
-            if identity not in held:
-                sequence = self._events[identity][1]
-                what = f"The {kind} {identity} on the stream is not what mark {sequence} sealed."
-                self.problems.append(MarkProblem("altered", self._agent, sequence, what))
-
-    def _compare_mark(self, mark: Mark, chain: Verification) -> None:
-        there = chain.head(mark.sequence)
-        if there not in (None, mark.hash) and chain.start <= mark.sequence:
-            what = f"Mark {mark.sequence} in the store is not the one on the stream."
-            self.problems.append(MarkProblem("altered", self._agent, mark.sequence, what))
+    async def prove(self, bus: Bus | None, chain: Verification, store: StorePlace) -> None:
+        """Compare the sealed events that the stream still has, its marks with those of the chain, and what no mark
+        seals with what the stream says of it; without a bus, that is unproven. Raises BusError."""
+        stream = StreamComparison(self._agent, self._events, self.unsealed, store, self._places)
+        if bus is not None:
+            await stream.read(bus, chain, whole=self.with_stream)
+            self.stream = stream.held if self.with_stream else None
+        judgement = judge_unsealed(self._agent, self.unsealed, stream)
+        self.problems += [*stream.problems, *judgement.problems]
+        self.waiting, self.unproven = judgement.waiting, judgement.unproven
+        self.unread = stream.unread_records | {mark.event for mark in stream.unread_marks()}
 
     def compared(self) -> Compared:
         """The counts so far."""
-        return Compared(facts=self.facts, pruned=self.pruned, forgotten=self.forgotten, stream=self.stream)
+        return Compared(
+            facts=self.facts,
+            pruned=self.pruned,
+            forgotten=self.forgotten,
+            stream=self.stream,
+            unproven=self.unproven,
+        )
+
+
+def _place_of(mark: Mark, act: StoredAct) -> int | None:
+    """The place that an act's rows say the event of a mark to have; None: they say none."""
+    if mark.domain == "action":
+        return act.seq
+    corrected = {fact.content for fact in sealed_facts(mark) if fact.kind == CORRECTION}
+    places = [act.places.get(kind) for kind, digest in corrections_of(act).items() if digest in corrected]
+    return places[0] if len(places) == 1 else act.places.get(mark.event)
 
 
 def _sentence(what: str, action: str) -> str:
@@ -208,7 +301,13 @@ def compared_words(found: Compared) -> str:
     said = f"{found.facts} sealed facts compared with the store"
     if found.stream is not None:
         said += f", {found.stream} of them with the stream"
-    said += f"; {found.pruned} pruned by store.keep" if found.pruned else ""
+    if found.pruned:
+        said += f"; {found.pruned} pruned by store.keep, and nothing proves the sums that are kept of them"
+    if found.unproven:
+        said += (
+            f"; {found.unproven} rows were recorded by a version that sealed less, and the stream has them no more: "
+            "nothing proves them"
+        )
     return f"{said}; {found.forgotten} removed at a person's request" if found.forgotten else said
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from conch.bus import Bus
 from conch.errors import HomeError
-from conch.experience import ChainReader, Removal, StreamLoss
+from conch.experience import Removal, StreamLoss
 from conch.home import Home
 from conch.views.base import View
 from conch.views.witness.sealed import Compared
@@ -19,31 +18,11 @@ from conch.witness import (
     CheckpointFile,
     ForgottenRecords,
     MarkProblem,
+    SignedHead,
     Verification,
     key_file,
+    public_key,
     signature_problems,
-)
-from conch_schemas import (
-    ActionTaken,
-    ContractViolationError,
-    Event,
-    ExperienceRecorded,
-    MarkWitnessed,
-    NeedsChanged,
-    NoveltyMeasured,
-    PersonForgotten,
-    RewardAssigned,
-    decode,
-    subject_filter,
-)
-
-_WITNESSED: tuple[type[Event], ...] = (
-    ActionTaken,
-    RewardAssigned,
-    NeedsChanged,
-    NoveltyMeasured,
-    ExperienceRecorded,
-    PersonForgotten,
 )
 
 
@@ -110,6 +89,8 @@ class Signed(View):
     """Sequence of the last mark that one of them signs; None: there is none."""
     time: str | None
     """When that one was signed."""
+    key: str = ""
+    """File of the key; empty: there was none, and the checkpoints were checked with the keys that they name."""
 
 
 class VerifiedLocally(Verified):
@@ -118,65 +99,72 @@ class VerifiedLocally(Verified):
     lost: tuple[StreamLoss, ...]
     """Streams before this one that were lost."""
     signed: Signed | None = None
-    """None: no key was named, so that no signature was checked."""
+    """None: there is neither a key nor a checkpoint."""
 
 
-@dataclass(frozen=True)
-class ActsDue:
-    """What must have a mark."""
+def signed_by(home: Home, chain: Verification, key: Path | None) -> tuple[Signed | None, list[MarkProblem]]:
+    """The home's checkpoints of the chain, checked with a key, and what they find wrong.
 
-    acts: tuple[str, ...]
-    scored: Sequence[tuple[str, str]]
-    """(action, scorer)."""
-    recorded: Sequence[tuple[str, int]]
-    """(action, revision of its experience)."""
-
-    def among(self, actions: Set[str]) -> ActsDue:
-        """Only what is about these actions."""
-        return ActsDue(
-            tuple(act for act in self.acts if act in actions),
-            [one for one in self.scored if one[0] in actions],
-            [one for one in self.recorded if one[0] in actions],
-        )
-
-    def unwitnessed(self, chain: Verification) -> list[MarkProblem]:
-        """What of it has no mark in the chain."""
-        return chain.unwitnessed(self.acts, self.scored, self.recorded)
-
-
-def acts_due(chain: ChainReader, agent: str) -> ActsDue:
-    """What must have a mark by now: every act, and the scores of those that wait for nothing."""
-    waiting = chain.unrecorded(agent)
-    return ActsDue(
-        tuple(action for action, _ in chain.acts(agent)),
-        [one for one in chain.score_sets(agent) if one[0] not in waiting],
-        [one for one in chain.revisions(agent) if one[0] not in waiting],
-    )
-
-
-def signed_by(home: Home, chain: Verification, key: str) -> tuple[Signed, list[MarkProblem]]:
-    """The home's checkpoints of the chain, checked with a public key, and what they find wrong. Raises HomeError."""
+    `key`: a file with a secret or a public key. None: the key that runs on this machine sign with; where there is none,
+    the keys that the checkpoints name, which shows only that the home agrees with itself. (None, []) where there is no
+    key and no checkpoint. Raises HomeError, and UsageError for a key that cannot be read.
+    """
     file = CheckpointFile(home.path)
     try:
-        known = [one for one in file.read(chain.agent) if one.key == key]
+        checkpoints = list(file.read(chain.agent))
     except OSError as error:
         raise HomeError(f"{file.path} cannot be read ({error.strerror}): mend its rights") from None
-    problems, last = signature_problems(chain, known, key)
-    good = len(known) - len(problems) if known else 0
+    own = key_file() if key is None else key
+    if key is None and not own.exists():
+        return _signed_by_itself(chain, checkpoints)
+    public = public_key(own)
+    known = [checkpoint for checkpoint in checkpoints if checkpoint.key == public]
+    problems, last = signature_problems(chain, known, public)
+    if problems and not known and checkpoints:
+        what = (
+            f"The checkpoints of {chain.agent} bear another key's signature than {own}: name the key of the machine "
+            "that ran the agent with --key."
+        )
+        problems = [MarkProblem("unsigned", chain.agent, None, what)]
+    return _signed(known, problems, last, str(own)), problems
+
+
+def _signed_by_itself(
+    chain: Verification, checkpoints: Sequence[SignedHead]
+) -> tuple[Signed | None, list[MarkProblem]]:
+    problems: list[MarkProblem] = []
+    last: SignedHead | None = None
+    for public in dict.fromkeys(checkpoint.key for checkpoint in checkpoints):
+        wrong, fits = signature_problems(chain, checkpoints, public)
+        problems += wrong
+        last = fits or last
+    return (_signed(checkpoints, problems, last, "") if checkpoints else None), problems
+
+
+def _signed(
+    checkpoints: Sequence[SignedHead], problems: Sequence[MarkProblem], last: SignedHead | None, key: str
+) -> Signed:
+    good = len(checkpoints) - len(problems) if checkpoints else 0
     upto, time = (None, None) if last is None else (last.count - 1, last.time.isoformat())
-    return Signed(checkpoints=max(0, good), upto=upto, time=time), problems
+    return Signed(checkpoints=max(0, good), upto=upto, time=time, key=key)
 
 
 def signed_words(signed: Signed | None) -> str:
     """Up to where the chain is signed, in a sentence."""
     if signed is None:
         return (
-            "signatures were not checked: without them whoever can write in the home could have made the whole chain "
-            f"anew; conch mark verify --key {key_file()} checks them"
+            f"signatures were not checked: the home has no checkpoint, and there is no key {key_file()}; without them "
+            "whoever can write in the home could have made the whole chain anew"
         )
     if signed.upto is None:
         return "no checkpoint of this key fits the chain"
-    return f"signed up to mark {signed.upto} on {signed.time} ({signed.checkpoints} checkpoints)"
+    said = f"signed up to mark {signed.upto} on {signed.time} ({signed.checkpoints} checkpoints)"
+    if signed.key:
+        return said
+    return (
+        f"{said}, by the key that the checkpoints name themselves: whoever can write in the home could have made them; "
+        "conch mark verify --key FILE checks them with the key of the machine that ran the agent"
+    )
 
 
 def chain_start(removals: Iterable[Removal]) -> ChainStart | None:
@@ -259,35 +247,3 @@ def _removed(removals: Sequence[Removal]) -> RemovedMarks | None:
         hash=start.previous,
         removals=tuple(rows),
     )
-
-
-async def unmarked_yet(bus: Bus, agent: str, position: int, epoch: str | None) -> set[str]:
-    """Actions with a mark that is not in the store *yet*: the witness has not read the fact, or the store not the mark.
-    Of a fact without an action the event's id is among them.
-
-    `position`, `epoch`: of the store, as they were before its acts were read. Raises BusError.
-    """
-    from conch.consumer.group import standings
-    from conch.witness import CONSUMER
-
-    # The witness first: a mark that it publishes meanwhile is on the stream when that is read.
-    read = next((one.seq for one in await standings(bus) if one.name == CONSUMER), 0)
-    stored = position if epoch == (await bus.state()).epoch else 0
-    unread = await _actions(bus, [subject_filter(kind, agent) for kind in _WITNESSED], read)
-    return unread | await _actions(bus, [subject_filter(MarkWitnessed, agent)], stored)
-
-
-async def _actions(bus: Bus, filters: Sequence[str], after: int) -> set[str]:
-    """The actions that the events behind `after` are about, and the ids of events that are about none. What is no event
-    is skipped: consumers write dead letters of it."""
-    found: set[str] = set()
-    async for delivery in bus.read(filters, after=after):
-        try:
-            event = decode(delivery.data)
-        except ContractViolationError:
-            continue
-        if isinstance(event, MarkWitnessed):
-            found.add(event.mark.action_id or event.mark.event)
-        else:
-            found.add(event.action_id or event.id)
-    return found

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from conch.clients import http_client
 from conch.config import AlertSettings, webhook_key
 from conch.errors import ConchError
 from conch_schemas import JsonObject
@@ -31,11 +32,11 @@ class Webhook:
     """Posts alerts to one address."""
 
     def __init__(self, url: str, key: bytes, clock: Callable[[], float] = time.time) -> None:
-        """`key`: of the signature. `clock`: seconds since the epoch."""
+        """`key`: of the signature. `clock`: seconds since the epoch. Raises ClientEnvironmentError."""
         self._url, self._key, self._clock = url, key, clock
         self.where = urlsplit(url).hostname or "the webhook"
         """The host alone: the path of an address may be its secret."""
-        self._client = httpx2.AsyncClient(follow_redirects=False, timeout=REQUEST_SECONDS)
+        self._client = http_client(url, timeout=REQUEST_SECONDS)
 
     @classmethod
     def of(cls, settings: AlertSettings) -> Webhook:

@@ -11,7 +11,7 @@ from functools import partial
 from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
-from conch.views import ActsDue, Compared, SealedFacts, acts_due, chain_start, unmarked_yet
+from conch.views import Compared, SealedFacts, chain_start, store_place
 from conch.witness import ForgottenRecords, MarkProblem, Verification
 from conch_schemas import Mark
 from conch_services.dashboard.world import DashboardContext
@@ -103,7 +103,7 @@ class ChainChecks:
             check.seconds = time.monotonic() - began
 
     async def _look(self, check: ChainCheck) -> None:
-        position, epoch, due = await self._world.read(lambda reader: _asked_for(reader, check.agent))
+        place = await self._world.read(lambda reader: store_place(reader, check.agent))
         forgotten = ForgottenRecords(await self._world.read(lambda reader: reader.chain.forgotten(check.agent)))
         chain, start = Verification(check.agent, forgotten), 0
         sealed = SealedFacts(check.agent, stream=False, forgotten=forgotten.actions)
@@ -111,36 +111,25 @@ class ChainChecks:
             read = await self._world.read(partial(_taken, chain=chain, sealed=sealed, agent=check.agent, start=start))
             check.marks, start = check.marks + len(read), read[-1].sequence + 1 if read else check.last + 1
         # Behind the marks: what was removed while they were read is not missed.
-        check.removals, there = await self._world.read(lambda reader: _left(reader, check.agent))
+        check.removals, check.acts = await self._world.read(
+            lambda reader: _finished(reader, check.agent, sealed=sealed, chain=chain)
+        )
         chain.begin_at(chain_start(check.removals))
-        due = due.among(there)
-        check.acts, check.compared = len(due.acts), sealed.compared()
         broken = await asyncio.to_thread(chain.broken)
-        bare, waits = await asyncio.to_thread(_bare, due, chain, sealed), set[str]()
-        if bare or forgotten.unsealed:
-            try:
-                waits = await unmarked_yet(self._world.bus, check.agent, position, epoch)
-                check.waiting = len(waits & set(due.acts))
-                bare = await asyncio.to_thread(_bare, due.among(there - waits), chain, sealed)
-            except BusError:
-                check.unknown, bare, waits = len(bare), [], forgotten.unsealed
-        check.problems = [*broken, *chain.unrecorded(waits), *bare, *sealed.problems]
+        try:
+            await sealed.prove(self._world.bus, chain, place)
+        except BusError:
+            check.unknown = len(sealed.unsealed.acts)
+        check.waiting, check.compared = len(sealed.waiting), sealed.compared()
+        check.problems = [*broken, *chain.unrecorded(sealed.unread), *sealed.problems]
 
 
-def _bare(due: ActsDue, chain: Verification, sealed: SealedFacts) -> list[MarkProblem]:
-    """What of it has no mark."""
-    return [*due.unwitnessed(chain), *sealed.unsealed(set(due.acts))]
-
-
-def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, ActsDue]:
-    """(position, epoch, what must have a mark), the position first: what is stored later is behind it on the stream."""
-    position, epoch = reader.position(), reader.epoch()
-    return position, epoch, acts_due(reader.chain, agent)
-
-
-def _left(reader: ExperienceReader, agent: str) -> tuple[list[Removal], set[str]]:
-    """(what was removed, the acts that are there)."""
-    return reader.retention.removals(agent), {action for action, _ in reader.chain.acts(agent)}
+def _finished(
+    reader: ExperienceReader, agent: str, sealed: SealedFacts, chain: Verification
+) -> tuple[list[Removal], int]:
+    """(what was removed, how many acts there are), with what no mark seals found."""
+    sealed.finish(reader, chain)
+    return reader.retention.removals(agent), sum(1 for _ in reader.chain.acts(agent))
 
 
 def _taken(reader: ExperienceReader, chain: Verification, sealed: SealedFacts, agent: str, start: int) -> list[Mark]:

@@ -9,9 +9,9 @@ from statistics import fmean, pstdev
 from typing import Final
 
 from conch.experience import ExperiencePoint
-from conch.needs import HUMAN_SCORER
 from conch.requests import APPROVAL
 from conch.rewards.watch import ActiveAlarm, alarm_name
+from conch_schemas import HUMAN_SCORER
 from conch_services.dashboard.drawings.numerals import signed
 
 EXTREME: Final = 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Mapping
@@ -24,30 +25,50 @@ MOST_SECONDS = 60.0
 class Actuators:
     """Answers on `conch.tools.device.ACTUATE`: sends a command to a device.
 
-    A command that cannot be sent now is refused, never kept: one that comes late is worse than none. One that the
-    broker does not acknowledge in time ends the connection, so that it is not sent again.
+    A command that cannot be sent now is refused, never kept: one that comes late is worse than none. While the
+    connection is being made, a command waits for it as long as the command may be sent. One that the broker does not
+    acknowledge in time ends the connection, so that it is not sent again.
     """
 
     def __init__(self, settings: Mapping[str, ActuatorSettings]) -> None:
         self._settings = settings
         self._wire: BrokerConnection | None = None
         self._over = asyncio.Event()
-        self.trouble = ""
-        """Why there is no connection, where that is known."""
+        self._trouble = ""
+        self._settled = asyncio.Event()
+        """Set while there is a connection, or it is known why there is none."""
 
     @property
     def ready(self) -> bool:
         """Whether a command can be sent now."""
         return self._wire is not None
 
+    @property
+    def trouble(self) -> str:
+        """Why there is no connection; "" where that is not known, as it is being made."""
+        return self._trouble
+
+    @trouble.setter
+    def trouble(self, why: str) -> None:
+        self._trouble = why
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._wire is not None or self._trouble:
+            self._settled.set()
+        else:
+            self._settled.clear()
+
     async def command(self, wire: BrokerConnection) -> None:
         """Send by this connection, until cancelled. Raises BrokerLostError once it is of no use."""
         self._wire, self._over = wire, asyncio.Event()
+        self._settle()
         try:
             await self._over.wait()
             raise BrokerLostError("the MQTT broker has not acknowledged a command: the connection is made anew")
         finally:
             self._wire = None
+            self._settle()
             self._over.set()
 
     async def answer(self, _: str, data: bytes) -> bytes:
@@ -63,6 +84,10 @@ class Actuators:
         left = min(until - time.time(), MOST_SECONDS)
         if left <= 0:
             raise ToolError(f"{device} was not told: the command came {-left:.1f} s too late")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await self._settled.wait()
+        left = min(until - time.time(), left)
         if self._wire is None:
             raise ToolError(f"{device} was not told: {self.trouble or 'the MQTT broker is being connected to'}")
         if await self._sent(self._wire, self._settings[device], payload, left):

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import aiomqtt
 from aiomqtt.exceptions import MqttConnectError
 
+from conch.clients import is_own_machine, tls_context
 from conch.config.model import EdgeSettings
 from conch.log import get_logger
 from conch.retry import BROKER
@@ -176,7 +177,7 @@ class BrokerLink:
         for file in (tls.ca, tls.certificate, tls.key):
             if file is not None:
                 open(file, "rb").close()  # ssl's own errors name no file
-        context = ssl.create_default_context(cafile=tls.ca)
+        context = tls_context(own_machine=is_own_machine(self._url.hostname or ""), ca=tls.ca)
         context.sslsocket_class = _Socket
         if tls.certificate is not None:
             context.load_cert_chain(tls.certificate, tls.key, password="")

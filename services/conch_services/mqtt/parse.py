@@ -15,6 +15,13 @@ from conch_schemas.sense import MOST_TEXT
 MOST_BYTES = 64 * 1024
 """Largest payload that is parsed, in bytes."""
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+_NOT_FINITE = re.compile(r"[-+]?(?:nan(?:\(\w*\))?|inf|infinity|1\.#\w+)", re.IGNORECASE)
+"""How C, C++, Python and JavaScript print what is no finite number."""
+_NO_VALUE = re.compile(r"none|null|nil|undefined|unavailable|not available|unknown|n/?a|no data|-+|\?+", re.IGNORECASE)
+"""What hubs and scripts send in the place of a value while they have none. `offline` is not among these words: it is
+the reading of a topic that says whether a device is there, whose other reading is `online`."""
+_EDGES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + "\ufeff\0"
+"""Characters that say nothing around a value: white space, a byte order mark, the NUL that ends a string in C."""
 
 
 class NoReadingError(Exception):
@@ -37,6 +44,8 @@ class ParsedReading:
 def read(payload: bytes, path: str | None) -> ParsedReading:
     """The value at `path` of a JSON payload, or all of it: a number, a boolean or a text, as JSON or plain.
 
+    White space, byte order marks and NULs around it are left out. A number with a decimal comma is a text.
+
     Raises NoReadingError for any other, and no other error; takes no longer than MOST_BYTES of JSON do.
     """
     if len(payload) > MOST_BYTES:
@@ -45,19 +54,22 @@ def read(payload: bytes, path: str | None) -> ParsedReading:
         text = payload.decode()
     except UnicodeDecodeError:
         _refuse("not_text", "the payload is no text (UTF-8)")
-    if not text.strip():
+    text = text.strip(_EDGES)
+    if not text:
         _refuse("empty", "the payload is empty")
     try:
         document = json.loads(text, parse_constant=float)
     except (ValueError, RecursionError):
         if path is not None:
             _refuse("not_json", f"the payload is not JSON, so nothing stands at {path}")
-        return ParsedReading(_plain(text.strip()))
+        if text[0] + text[-1] in ("{}", "[]"):
+            _refuse("not_json", "the payload is an object or list, and not JSON")
+        return ParsedReading(_plain(text))
     return ParsedReading(_value(document if path is None else _at(document, path)), _event_id(document))
 
 
 def _plain(text: str) -> SenseValue:
-    """The value of a payload that is not JSON."""
+    """The value of a text."""
     return _finite(float(text)) if _NUMBER.fullmatch(text) else _short(text)
 
 
@@ -70,8 +82,7 @@ def _value(found: Any) -> SenseValue:
         return found
     if isinstance(found, int | float):
         return _finite(found)
-    text = str(found).strip()
-    return _finite(float(text)) if _NUMBER.fullmatch(text) else _short(text)
+    return _plain(str(found).strip(_EDGES))
 
 
 def _finite(number: float) -> float:
@@ -87,8 +98,10 @@ def _short(text: str) -> str:
     text = well_formed(text)
     if not text:
         _refuse("empty", "the value is an empty text")
-    if text.casefold() in ("nan", "inf", "-inf", "infinity", "-infinity"):
+    if _NOT_FINITE.fullmatch(text):
         _refuse("not_finite", "the value is no finite number")
+    if _NO_VALUE.fullmatch(text):
+        _refuse("no_value", f"the value says that there is none: {text[:20]}")
     if len(text.encode()) > MOST_TEXT:
         _refuse("too_long", f"the value is a text of more than {MOST_TEXT} bytes")
     return text

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from opentelemetry._logs import LogRecord, SeverityNumber
@@ -29,7 +31,9 @@ from opentelemetry.trace import (
     TraceFlags,
     set_span_in_context,
 )
+from requests.adapters import HTTPAdapter
 
+from conch.clients import REQUESTS_CAS, check_file, is_own_machine, proxy_of, tls_context
 from conch.config import masked
 from conch_services.otel.spans import CycleSpan, ScoreEvent
 
@@ -39,6 +43,8 @@ _SCOPE = InstrumentationScope("conch", version("conch-agent"))
 _LOGGERS = tuple(
     logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}") for name in ("trace_exporter", "_log_exporter")
 )
+_FILES = ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
+"""Ends of the names of OpenTelemetry's variables that name a file, the authorities first."""
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 """Answers of an endpoint that may take the same a while later."""
 
@@ -51,12 +57,47 @@ class ExportRefusedError(Exception):
     """The endpoint will never accept this batch; or it cannot be written as OTLP."""
 
 
+class _TlsAdapter(HTTPAdapter):
+    """Verifies servers by a TLS context that is given."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        self._tls = tls
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **named: Any) -> None:
+        """With the context."""
+        super().init_poolmanager(*arguments, ssl_context=self._tls, **named)
+
+    def proxy_manager_for(self, *arguments: Any, **named: Any) -> Any:
+        """With the context."""
+        return super().proxy_manager_for(*arguments, ssl_context=self._tls, **named)
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        """Without the authorities of the package certifi beside those of the context."""
+        super().cert_verify(conn, url, verify, cert)
+        conn.ca_certs = conn.ca_cert_dir = None
+
+
 class _RecordingSession(requests.Session):
     """A requests session that remembers the outcome of its last request."""
 
     asked = False
     answer: requests.Response | None = None
     trouble = ""
+
+    def __init__(self, url: str, signal: str) -> None:
+        """`url`: all that it asks; `signal`: TRACES or LOGS. Raises ClientEnvironmentError."""
+        super().__init__()
+        self.trust_env = False  # `conch.clients` reads the environment
+        if (proxy := proxy_of(url, "PySocks")) is not None:
+            self.proxies = {"http": proxy.url, "https": proxy.url}
+        variables = [[f"OTEL_EXPORTER_OTLP_{part}{name}" for part in (f"{signal}_", "")] for name in _FILES]
+        for name in (name for names in variables[1:] for name in names):  # the first ones are read below
+            check_file(name)
+        is_own = is_own_machine(urlsplit(url).hostname or "")
+        tls = tls_context(own_machine=is_own, own_variables=variables[0], variables=REQUESTS_CAS)
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, _TlsAdapter(tls))
 
     def begin(self) -> None:
         """Nothing was asked yet."""
@@ -105,12 +146,16 @@ class OtlpExporter:
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
         """`endpoint`: up to where /v1/traces begins. Without `headers`, and for time limit, compression and
-        certificates, the exporters read OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…)."""
+        certificates, the exporters read OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…). Raises
+        ClientEnvironmentError."""
         base = endpoint.rstrip("/")
         self.address = masked(base)
         """The endpoint's address, with secrets masked."""
         own = dict(headers) or None
-        sessions = _RecordingSession(), _RecordingSession()
+        sessions = (
+            _RecordingSession(f"{base}/v1/traces", "TRACES"),
+            _RecordingSession(f"{base}/v1/logs", "LOGS"),
+        )
         traces = OTLPSpanExporter(f"{base}/v1/traces", headers=own, session=sessions[0])
         logs = OTLPLogExporter(f"{base}/v1/logs", headers=own, session=sessions[1])
         self._traces = _SignalExporter(f"{self.address}/v1/traces", sessions[0], traces.export, traces.shutdown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conch import consumer, follow
 from conch.config.model import RewardSettings
-from conch.rewards import VERSION, builtin_scores, constitution_scores, principles_of
+from conch.rewards import VERSION, builtin_scores, constitution_scores, principles_of, unjudged_reason
 from conch_schemas import BUILTIN_SCORER, ActionTaken, RewardAssigned
 
 
@@ -17,7 +17,7 @@ from conch_schemas import BUILTIN_SCORER, ActionTaken, RewardAssigned
 )
 def reward(action: ActionTaken, settings: RewardSettings) -> RewardAssigned:
     """The built-in rules as one scorer: one event per act, with five scores and the seven principles, or no
-    principle where the outcome is unknown."""
+    principle where there is nothing to judge by."""
     principles = principles_of(action)
     return follow(
         action,
@@ -25,6 +25,6 @@ def reward(action: ActionTaken, settings: RewardSettings) -> RewardAssigned:
         consumer=BUILTIN_SCORER,
         version=VERSION,
         scorer=BUILTIN_SCORER,
-        scores=(*builtin_scores(action, settings), *constitution_scores(principles)),
+        scores=(*builtin_scores(action, settings), *constitution_scores(principles, unjudged_reason(action))),
         principles=() if principles is None else principles.principles(),
     )

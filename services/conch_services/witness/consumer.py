@@ -1,5 +1,5 @@
-"""The witness consumer: reads acts, their scores and totals, alarms, messages, goals, pauses, approvals and
-reviews, publishes `mark.witnessed`."""
+"""The witness consumer: reads acts, their scores and totals, and all else that a store keeps and people decide;
+publishes `mark.witnessed`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from conch import consumer
 from conch.consumer import envelope_after
 from conch.folds import made_of
-from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal, under
+from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal
 from conch_schemas import (
+    OF_TRAINING,
     ActApproved,
     ActDenied,
     ActionTaken,
@@ -17,7 +18,9 @@ from conch_schemas import (
     AgentResumed,
     AlarmRaised,
     AnswerRated,
+    CycleReflected,
     ExperienceRecorded,
+    ForkScored,
     GoalAccepted,
     GoalDropped,
     GoalReached,
@@ -31,6 +34,7 @@ from conch_schemas import (
     PolicySet,
     ReviewDecided,
     RewardAssigned,
+    WeightsSet,
 )
 
 LINGER = 0.03
@@ -57,18 +61,21 @@ LINGER = 0.03
     ActDenied,
     ReviewDecided,
     PersonForgotten,
+    WeightsSet,
     PolicySet,
+    CycleReflected,
+    ForkScored,
+    *OF_TRAINING,
     name=CONSUMER,
     version=VERSION,
     state=ChainState,
     linger=LINGER,
     emits=[MarkWitnessed],
 )
-def witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
+def witness(state: ChainState, fact: Witnessed) -> tuple[ChainState, MarkWitnessed | None]:
     """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal, pause, person's
-    decision on an act or on a row of training data, and removal at a person's request."""
-    if isinstance(fact, PolicySet):
-        return under(state, fact), None
+    decision on an act or on a row of training data, removal at a person's request, weight set, policy, candidate of a
+    fork, event of training, and change of needs that no act made."""
     state, mark = seal(state, fact)
     if mark is None:
         return state, None

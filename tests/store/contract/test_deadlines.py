@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import conch.experience.assemble as assemble
 from conch.experience import ExperienceStore
 from conch_schemas import Part
 from tests.store.contract.conftest import TOTAL
@@ -41,7 +42,7 @@ def test_a_producers_clock_ahead_delays_nothing(store: ExperienceStore, facts: F
 
 def test_each_part_has_its_own_deadline(store: ExperienceStore, facts: Facts, shared_events: Apply) -> None:
     """An act waits for a slow judge; once that one is there, only as long as the others may take."""
-    judge = Part(component="taste", weight=0.0, range=(0, 1), scorer="judge", deadline=300.0)
+    judge = Part(component="taste", weight=0.1, range=(0, 1), scorer="judge", deadline=300.0)
     shared_events(store, facts.weights((*facts.parts, judge)), facts.act(1), now=facts.at(1))
     slow = store.next_deadline()
 
@@ -49,6 +50,59 @@ def test_each_part_has_its_own_deadline(store: ExperienceStore, facts: Facts, sh
 
     assert slow == facts.at(1, 300.0)
     assert store.next_deadline() == facts.at(1, 30.0)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Part(component="kind", weight=0.2, range=(-1, 1), scorer="human", deadline=600.0),
+        Part(component="kind", weight=0.0, range=(-1, 1), scorer="human"),
+        Part(component="kind", weight=0.0, range=(-1, 1), scorer="thumbs"),
+        Part(component="kind", weight=0.0, range=(-1, 1), scorer="exam", role="held_out", deadline=600.0),
+    ],
+)
+def test_no_experience_waits_for_a_person_or_for_what_is_not_paid(
+    store: ExperienceStore, facts: Facts, shared_events: Apply, part: Part
+) -> None:
+    """The experience is recorded and complete without it; the score that comes late is a revision, with its share of
+    the total."""
+    shared_events(store, facts.weights((*facts.parts, part)), *facts.cycle(1)[:-1], now=facts.at(1))
+    due, early = store.next_deadline(), store.cycles.get("echo", 1)
+    assert early is not None
+
+    said = facts.reward(1, facts.score("kind", 1.0, part.scorer), scorer=part.scorer)
+    (late,) = shared_events(store, said, now=facts.at(1, 3600.0))
+
+    assert (due, early.complete, early.coverage, early.revision) == (None, True, 1.0, 1)
+    shown = {one.component: one for one in early.scores}["kind"]
+    assert (shown.status, shown.explanation) == ("not_applicable", "It is not scored yet; no experience waits for it.")
+    assert (late.complete, late.coverage, late.revision) == (True, 1.0, 2)
+    assert late.total == pytest.approx(early.total + part.weight)
+    assert store.chain.follows(str(late.action_id))
+
+
+def test_a_total_of_a_version_that_waited_for_every_part_follows_from_its_scores(
+    store: ExperienceStore, facts: Facts, shared_events: Apply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no forgery: recorded at the deadline, with the person's part as a timeout."""
+    part = Part(component="kind", weight=0.2, range=(-1, 1), scorer="human")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(assemble, "is_awaited", lambda _: True)
+        shared_events(store, facts.weights((*facts.parts, part)), *facts.cycle(1)[:-1], now=facts.at(1))
+        (experience,) = store.expire(facts.at(1, 30.0))
+
+    assert not experience.complete
+    assert store.chain.follows(str(experience.action_id))
+
+
+def test_a_part_that_bears_on_the_total_without_a_weight_is_waited_for(
+    store: ExperienceStore, facts: Facts, shared_events: Apply
+) -> None:
+    """A gate or a penalty that came late would take back what was paid."""
+    gate = Part(component="calm", weight=0.0, range=(0, 1), scorer="calm", role="gate", threshold=0.5)
+    shared_events(store, facts.weights((*facts.parts, gate)), *facts.cycle(1)[:-1], now=facts.at(1))
+
+    assert (store.next_deadline(), store.cycles.get("echo", 1)) == (facts.at(1, 30.0), None)
 
 
 def test_late_parts_replace_timeouts_and_raise_the_revision(

@@ -14,11 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from conch.errors import ConchError
-from conch.needs import HUMAN_SCORER
 from conch.requests import APPROVAL, ChatSession, publish_rating, score_range
 from conch.text import cut, safe_text, well_formed
 from conch.views import RatingShown, rating_shown
-from conch_schemas import SESSION_PATTERN
+from conch_schemas import HUMAN_SCORER, SESSION_PATTERN
 from conch_services.dashboard.api.asked import AgentPath, CycleNumber, TheWorld, document, the_agent
 from conch_services.dashboard.api.history import unknown
 from conch_services.dashboard.api.problems import responses

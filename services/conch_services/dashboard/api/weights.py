@@ -26,7 +26,7 @@ Weight = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
 class WeightsRequest(BaseModel):
-    """Weights by component; the others keep theirs. All must sum to 1."""
+    """Weights by component; the others keep theirs where all sum to 1, else they are rescaled in proportion."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,7 +45,8 @@ async def set_weights(world: TheWorld, agent: AgentPath, said: WeightsRequest) -
     why = f"the page: {', '.join(f'{one}={weight:g}' for one, weight in said.weights.items())}"[:500]
     try:
         refuse_unpayable(settings, found, in_force, said.weights)
-        wanted = changed_weights(settings, found, in_force, said.weights)
+        changed = changed_weights(settings, found, in_force, said.weights)
+        wanted, why = changed.table, f"{why} ({changed.words})" if changed.words else why
         parts = expected_parts(with_weights(settings, wanted), found)
         file = weights_file(world.home, None, run) if len(run.agents) == 1 else None
         if file is not None:
@@ -55,7 +56,7 @@ async def set_weights(world: TheWorld, agent: AgentPath, said: WeightsRequest) -
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
     told = await report_weights(bus, {name: world.home.agentuid(name)}, parts, why)
-    changed = WeightsChanged(
+    answer = WeightsChanged(
         version=weights_version(parts), why=why, agents=told, file=None if file is None else str(file), parts=parts
     )
-    return document(changed)
+    return document(answer)

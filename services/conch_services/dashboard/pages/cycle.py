@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from conch.errors import NoStoreError
 from conch.experience import ChainReader, CycleFilter, CycleReader, ExperienceReader, removed_words
+from conch.rewards import unjudged_reason
 from conch.text import safe_text, without_escapes
 from conch.views import (
     action_words,
@@ -212,7 +213,7 @@ def story(found: CycleHistory) -> dict[str, object]:
     after = None if experience is None else experience.needs_after
     scored, parts = (0, 0) if experience is None else scored_of(experience)
     judged = principles(found.act, found.marks)
-    seen = any(score is not None for score in judged.values())
+    judged_by = [name for name, score in judged.items() if score is not None]
     return {
         "told": told,
         "recorded": experience,
@@ -226,7 +227,8 @@ def story(found: CycleHistory) -> dict[str, object]:
         "scored": scored,
         "parts": parts,
         "principles": judged,
-        "constitution": compliance(sealed_principles(found.marks)) if seen else None,
+        "constitution": compliance(sealed_principles(found.marks), told) if judged_by else None,
+        "unjudged": unjudged_reason(told),
         "human": () if experience is None else [one for one in experience.scores if one.scorer == "human"],
         "trace": trace_id(told.traceparent),
         "arguments": [

@@ -10,11 +10,10 @@ from starlette.routing import Route
 
 from conch.consumer.operations import watched
 from conch.experience import ExperienceReader
-from conch.needs import HUMAN_SCORER
 from conch.requests import APPROVAL
 from conch.rewards.watch import ActiveAlarm
 from conch.views import scored_of
-from conch_schemas import ExperienceRecorded, ScoredPart
+from conch_schemas import HUMAN_SCORER, ExperienceRecorded, ScoredPart
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.drawings.waterfall import waterfall
 from conch_services.dashboard.page import agent_of, page

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
-from conch.views import compliance, removed_marks_words
+from conch.rewards import unjudged_reason
+from conch.views import act_of_mark, compliance, removed_marks_words
 from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
 from conch_services.dashboard.checking import ChainCheck
@@ -73,7 +74,7 @@ async def mark(request: Request) -> Response:
     """One mark, whole, with the marks that it follows and links to."""
     agent, sequence = await agent_of(request), min(int(request.path_params["sequence"]), LARGEST)
     found = await asked(request.app.state.world.read(lambda reader: _mark(reader, agent, sequence)))
-    there = found.found or {"twins": (), "links": {}, "cycle": None, "last": None}
+    there = found.found or {"twins": (), "links": {}, "cycle": None, "act": None, "last": None}
     why = found.why or ("" if there["twins"] else f"There is no mark {sequence} of {agent}.")
     told = {
         "sequence": sequence,
@@ -81,8 +82,8 @@ async def mark(request: Request) -> Response:
         "broken": found.broken,
         "fields": FIELDS,
         "compliance": compliance,
+        "unjudged": unjudged_reason,
     } | there
-    told["compliance"] = compliance
     return await page(request, "mark.html", told, 503 if found.broken else 200 if there["twins"] else 404)
 
 
@@ -116,7 +117,8 @@ def _mark(reader: ExperienceReader, agent: str, sequence: int) -> dict[str, obje
         one.id: one.sequence for twin in twins if twin.action_id for one in reader.chain.marks_of(agent, twin.action_id)
     }
     cycle = reader.cycles.cycle_of(twins[0].action_id) if twins and twins[0].action_id else None
-    return {"twins": twins, "links": near, "cycle": cycle, "last": reader.chain.last_mark(agent)}
+    act = act_of_mark(reader.cycles, twins[0]) if twins else None
+    return {"twins": twins, "links": near, "cycle": cycle, "act": act, "last": reader.chain.last_mark(agent)}
 
 
 def _number(told: str | None) -> int | None:

@@ -13,8 +13,8 @@ _PLACEHOLDER: Final = re.compile(
     r"""(?ix) [$%@]?[{<(\[].*[})>\]]  |  \$\w+  |  %\(?\w+\)?s?%?  |  [*x.•_\-#]+  |  .*\.\.\.  |  .*…
     | none | null | nil | true | false | undefined | void | default | unset | empty | string | redacted | hidden
     | masked | removed | secret | todo
-    | (?:your|my|the|an?|some|insert|enter|put|change|replace|new|old|test|foo|bar)[-_ ]?[a-z_ -]*
-    | (?:example|changeme|dummy|fake|sample|placeholder|insert|your)[a-z_ -]*\d{0,3}
+    | (?:your|my|the|an?|some|insert|enter|put|change|replace|new|old|test|foo|bar)[-_ ][a-z_ -]*
+    | (?:example|changeme|dummy|fake|sample|placeholder|insert|your)[a-z_ -]{0,40}\d{0,3}
     | [*`_'"]{0,2}\*\w+\*?  |  \{\w+[.\[}:!(].*  |  \$\w+=.*  |  !\w+  |  (?:\{\{|\$[{(\[]).*  |  secrets?\.\S+
     | (?:data|vault|ssm|env|file|op|arn):\S*
     """

@@ -46,7 +46,7 @@ async def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
 def _cells(active: ActiveGoal) -> tuple[object, ...]:
     goal, best = active.goal, "-" if active.best is None else f"{active.best:.2f}"
     state = "" if not active.own else "accepted" if active.accepted else "proposed"
-    return goal.id, best, f"{goal.priority:.2f}", state, goal.statement, check_words(goal.check)
+    return goal.id, best, f"{goal.priority:.2f}", state, goal.statement, check_words(goal.check, hidden=goal.hidden)
 
 
 @app.command
@@ -63,6 +63,7 @@ async def add(
     priority: Annotated[float, Parameter(help="0 to 1; the agent sees the highest first.")] = 0.5,
     deadline: Annotated[datetime | None, Parameter(help="Dropped at this time: 2026-12-24T18:00, local time.")] = None,
     parent: Annotated[str | None, Parameter(help="The goal that it is a part of, reached when all parts are.")] = None,
+    hidden: Annotated[bool, Parameter(negative="", help="Tell the agent the statement and the measure alone.")] = False,
     agent: AgentName = None,
     common: CommonOptions = COMMON,
 ) -> None:
@@ -73,7 +74,8 @@ async def add(
     statement
         What the agent is told of it.
     """
-    goal = goal_of(statement, check_of(command, exit_status, file, contains, equals, tests), priority, deadline, parent)
+    check = check_of(command, exit_status, file, contains, equals, tests)
+    goal = goal_of(statement, check, priority, deadline, parent, hidden=hidden)
 
     async def otherwise(bus: Bus, home: Home, name: str) -> Event:
         if parent is not None and parent not in {active.goal.id for active in await active_goals(bus, home, name)}:

@@ -13,7 +13,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.text import safe_text
-from conch.views import costs_words, lineage_words, signed, waiting_words
+from conch.views import costs_words, lineage_words, scored_share, signed, waiting_words
 
 if TYPE_CHECKING:
     from conch.config import Settings
@@ -154,8 +154,11 @@ def _rewards(found: Status) -> Iterator[str]:
         f"rewards      mean total {signed(figures.mean_total)} of the last {figures.count} cycles, "
         f"coverage {figures.coverage:.2f}{late}"
     )
-    paid = ((one.component, one.mean) for one in found.components if one.weight > 0)
-    means = [f"{_short(component)} {signed(mean, 2)}" for component, mean in paid if mean is not None]
+    means = [
+        f"{_short(one.component)} {signed(one.mean, 2)}{scored_share(one.component, one.scored, one.count)}"
+        for one in found.components
+        if one.weight > 0 and one.mean is not None
+    ]
     yield "  mean       " + "  ".join(means)
     yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures.outcomes.items())
     if found.verdict is not None:

@@ -14,7 +14,6 @@ from .load import chosen_file as chosen_file
 from .load import load as load
 from .load import read as read
 from .mask import masked as masked
-from .masking import HIDDEN as HIDDEN
 from .masking import NO_SECRETS as NO_SECRETS
 from .masking import Masker as Masker
 from .model import BUILTIN_COMPONENTS as BUILTIN_COMPONENTS

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from conch.cycle.state.memory import ActiveGoal
+from conch.log import get_logger
 from conch.tasks import concurrently
 from conch.tools import CheckResult, ToolContext, run_check
 from conch_schemas import FileCheck, Goal, GoalCheck, GoalOutcome
+
+log = get_logger(__name__)
 
 CHECKS_AT_ONCE = 4
 """Concurrent checks at most: they may be test suites, and more of them only time each other out."""
@@ -16,6 +19,8 @@ SHOWN = 300
 """Most characters of a statement and of a detail in an action's check: all checks fit one event."""
 
 
+HIDDEN = "the check is hidden"
+"""What stands in the place of what a hidden check found."""
 ROUNDING = 1e-9
 """By how much a rise may miss the least one and still be it: sums of binary fractions."""
 
@@ -73,7 +78,9 @@ class GoalBaseline:
     async def measure(self, new: Sequence[ActiveGoal], context: ToolContext) -> list[tuple[ActiveGoal, CheckResult]]:
         """Measure the goals in `new`: returns those that now have a baseline, with the results of their checks."""
         results = await _measure(new, context)
-        self._failed = {a.goal.id: r.error for a, r in zip(new, results, strict=True) if r.error is not None}
+        self._failed = {
+            a.goal.id: _told(a, r.error, failed=True) for a, r in zip(new, results, strict=True) if r.error is not None
+        }
         found = [(active, result) for active, result in zip(new, results, strict=True) if result.error is None]
         self._measured |= {active.goal.id: result.measure for active, result in found}
         return found
@@ -106,10 +113,10 @@ class GoalBaseline:
         if result is None:
             return _said(active, "neutral", self._measured[active.goal.id], "untouched")
         if result.error is not None:
-            return _said(active, "error", 0.0, result.error)
+            return _said(active, "error", 0.0, _told(active, result.error, failed=True))
         rose = result.measure > best and result.measure - best >= self._rise - ROUNDING
         outcome: GoalOutcome = "achieved" if result.achieved else "partial" if rose else "neutral"
-        detail = result.detail
+        detail = _told(active, result.detail)
         if outcome == "neutral" and result.measure > best:
             small = f"rose by {result.measure - best:.3g}, and progress is a rise of {self._rise:g} or more"
             detail = f"{small}; {detail}" if detail else small
@@ -121,6 +128,16 @@ async def _measure(goals: Sequence[ActiveGoal], context: ToolContext) -> list[Ch
         return await run_check(active.goal.check, context.workspace, context.sandbox, context.settings.timeout)
 
     return await concurrently(one, goals, at_once=CHECKS_AT_ONCE)
+
+
+def _told(active: ActiveGoal, words: str, *, failed: bool = False) -> str:
+    """What a check found, in words, or why it `failed`; of a hidden check no more than that, as the mind reads what its
+    acts left. The log then has the reason."""
+    if not active.goal.hidden:
+        return words
+    if failed:
+        log.warning("goal.hidden_check_not_run", goal=active.goal.id, error=words)
+    return f"{HIDDEN} and could not be run" if failed else HIDDEN
 
 
 def _said(active: ActiveGoal, outcome: GoalOutcome, measure: float, detail: str) -> GoalCheck:

@@ -71,7 +71,7 @@ class Observer:
             needs=needs,
             pressing=pressing(needs, self._priorities),
             need=most_pressing(needs, self._priorities),
-            goals=in_order(memory.goals.values()),
+            goals=tuple(goal.as_told() for goal in in_order(memory.goals.values())),
             measures={
                 id: (active.best, active.measure if active.measure is not None else active.best)
                 for id, active in memory.goals.items()

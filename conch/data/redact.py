@@ -1,31 +1,29 @@
 """Removes from texts what must not leave the home: secrets, personal data, lone surrogates.
 
-Three sources say what that is: the settings and the environment (`conch.config.Masker`), detect-secrets for the
-keys and tokens of known services, datafog for mail addresses, phone numbers, cards, social security numbers and IP
-addresses. The two libraries look at a line at a time, and only at lines that may hold such a text: searches for a few
-fixed strings say so at a tenth of the price. The lines of prompts repeat from cycle to cycle, so what was found in a
-line is kept.
+Three sources say what that is: `conch.config.Masker`, detect-secrets for further keys of known services, datafog for
+mail addresses, phone numbers, cards, social security numbers and IP addresses. The two libraries look at a line at a
+time, and only at lines that may hold such a text: searches for a few fixed strings say so at a tenth of the price. The
+lines of prompts repeat from cycle to cycle, so what was found in a line is kept.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from conch.config import HIDDEN, Masker
+from conch.config import Masker
 from conch.errors import UsageError
+from conch.secrets import HIDDEN, SecretSigns
 from conch.text import well_formed
 
+REDACTOR: Final = 2
+"""Version of what is redacted and how: a row whose text another version redacts otherwise is another row."""
 PERSONAL: Final = ("EMAIL", "PHONE", "SSN", "CREDIT_CARD", "IP_ADDRESS")
 """Kinds of datafog. Dates and postal codes are left: numbers of tools look like them, and they name no person."""
 _PERSONAL_LINE: Final = re.compile(r"@|(?:\d[ ().+:-]{0,2}){7}|\d\.\d+\.\d+\.")
 """A line without a match holds none of PERSONAL: they have an `@`, seven digits, or the dots of an address."""
-_KEY_BEGINS, _KEY_ENDS = (re.compile(rf"-----{word} [A-Z ]{{0,40}}PRIVATE KEY-----") for word in ("BEGIN", "END"))
-_KEY_LENGTH: Final = 20_000
-"""Most characters between the two lines of a private key; one that is cut off may end with the text."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.+/=-]*")
 """What follows a key that was matched in part, as the pattern of JSON web tokens does."""
 _LEAST_GROUP: Final = 8
@@ -78,7 +76,7 @@ _KEPT_LENGTH: Final = 400
 
 
 class Redactor:
-    """Redacts texts: secrets become `[secret]`, personal data `[EMAIL]`, `[PHONE]` and so on. Twice gives the same as
+    """Redacts texts: secrets become HIDDEN, personal data `[EMAIL]`, `[PHONE]` and so on. Twice gives the same as
     once."""
 
     def __init__(self, masker: Masker) -> None:
@@ -96,8 +94,6 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """The text, redacted."""
         text = self._masker.text(text if text.isascii() else well_formed(text))
-        if "PRIVATE KEY-----" in text:
-            text = _without_private_keys(text)
         if is_plain(text):
             return text
         return "\n".join(_kept(line) if len(line) <= _KEPT_LENGTH else _redacted(line) for line in text.split("\n"))
@@ -108,16 +104,14 @@ class Redactor:
         found = list(texts)
         plain = [place for place, text in enumerate(texts) if text.isascii()]
         whole = "\n".join(map(texts.__getitem__, plain))
-        signs = [sign for sign in (self._is_masked, *_SIGNS) if sign(whole)]
+        signs = [sign for sign in _SIGNS if sign(whole)]
+        signs += [SecretSigns(whole).in_text, *([self._masker.knows] if self._masker.knows(whole) else [])]
         suspects = set(range(len(texts))).difference(plain)
         for sign in signs:
             suspects.update(place for place in plain if sign(texts[place]))
         for place in suspects:
             found[place] = self(texts[place])
         return found
-
-    def _is_masked(self, text: str) -> bool:
-        return self._masker.text(text) is not text
 
 
 def redactor(masker: Masker) -> Redactor:
@@ -189,10 +183,6 @@ def _may_hold_people(text: str) -> bool:
     )
 
 
-def _holds_private_key(text: str) -> bool:
-    return "PRIVATE KEY-----" in text
-
-
 def _is_unknown_there(_: str) -> bool:
     """Whether there is a pattern that needs nothing: of a detector that this module does not know."""
     return _any_unknown()
@@ -204,20 +194,9 @@ _KEY_SIGNS: Final[tuple[Callable[[str], bool], ...]] = (
     _may_hold_key_in_either_case,
     _is_unknown_there,
 )
-_SIGNS: Final = (*_KEY_SIGNS, _may_hold_people, _holds_private_key)
+_SIGNS: Final = (*_KEY_SIGNS, _may_hold_people)
 """What an ASCII text has one of that is not plain. Each is true of texts that are joined by line ends exactly where it
 is true of one of them: what it looks for has no line end within."""
-
-
-def _without_private_keys(text: str) -> str:
-    ends, spans = [found.span() for found in _KEY_ENDS.finditer(text)], []
-    for begin in _KEY_BEGINS.finditer(text):
-        place = bisect_left(ends, (begin.end(), 0))
-        if place < len(ends) and ends[place][0] <= begin.end() + _KEY_LENGTH:
-            spans.append((begin.start(), ends[place][1], HIDDEN))
-        elif len(text) <= begin.end() + _KEY_LENGTH:
-            spans.append((begin.start(), len(text), HIDDEN))
-    return _replaced(text, spans)
 
 
 def _pieces(line: str) -> Iterator[tuple[str, int, int, int]]:

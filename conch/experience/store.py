@@ -329,12 +329,29 @@ class ChainReader(Protocol):
         act made, reviews, candidates of forks, events of training."""
         ...
 
-    def prompts(self) -> dict[str, str]:
-        """The system prompts of all agents' policies, by the policy's digest."""
+    def prompts(self) -> dict[str, tuple[str, int]]:
+        """The system prompts of all agents' policies, with their places, by the policy's digest."""
+        ...
+
+    def policy_marks_of_others(self, agent: str) -> Iterator[Mark]:
+        """The marks of other agents' policies, in no order."""
+        ...
+
+    def strays(self) -> list[tuple[str, int]]:
+        """(what it is, number of its act) of the rows, of all agents, whose act is not stored or not named by its
+        number."""
+        ...
+
+    def mark_places(self, agent: str) -> dict[int, int]:
+        """Sequence -> place of the agent's marks."""
         ...
 
     def last_place(self, agent: str) -> int:
         """The highest place of the agent's acts and marks; 0: it has none."""
+        ...
+
+    def ends(self) -> list[int]:
+        """The place at which each stream that was replaced ended, oldest first."""
         ...
 
     def base(self) -> int:

@@ -134,7 +134,7 @@ class Situation:
     need: str
     """The most pressing need."""
     goals: tuple[Goal, ...] = ()
-    """The active goals."""
+    """The active goals, as the mind may know them: the check of a hidden one is blank (`Goal.as_told`)."""
     proposed: frozenset[str] = frozenset()
     """Ids of those that the agent set itself and no person has accepted."""
     may_propose: bool = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from conch.minds.protocol import Situation
-from conch_schemas import Action, FileCheck, Goal
+from conch_schemas import Action, CommandCheck, FileCheck, Goal, TestsCheck
 
 WORD = re.compile(r"[A-Za-z]{4,24}")
 DRAFTS = "drafts"
@@ -117,7 +117,8 @@ def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Ran
     """Draw the slots' values, each possibility with equal probability. `vocabulary` must hold a word."""
     file = draw.choice(situation.files) if situation.files else "README.md"
     word = draw.choice(vocabulary)
-    wanted = [(goal, goal.check.path) for goal in situation.goals if isinstance(goal.check, FileCheck)]
+    checks = [(goal, goal.told_check) for goal in situation.goals]
+    wanted = [(goal, check.path) for goal, check in checks if isinstance(check, FileCheck)]
     goal, target = draw.choice(wanted) if wanted else (None, JOURNAL)
     statement = goal.statement if goal is not None else situation.need
     return TemplateSlots(
@@ -145,7 +146,7 @@ def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Ran
 def _aim(goal: Goal | None, situation: Situation, draw: random.Random) -> GoalSlots:
     if goal is None:
         return GoalSlots()
-    check, statement = goal.check, goal.statement
+    check, statement = goal.told_check, goal.statement
     own, texts = (check.path, check.contains) if isinstance(check, FileCheck) else (None, ())
     named = sorted({*_PATH.findall(statement)} & {*situation.files} - {own})
     found = _CORRECTION.search(statement)
@@ -153,7 +154,7 @@ def _aim(goal: Goal | None, situation: Situation, draw: random.Random) -> GoalSl
         named=draw.choice(named) if named else None,
         words=f" {' '.join(_TOKEN.findall(statement))} ",
         texts=texts if len(texts) <= TEXTS_AT_ONCE else tuple(draw.sample(texts, TEXTS_AT_ONCE)),
-        command=None if isinstance(check, FileCheck) else check.command,
+        command=check.command if isinstance(check, CommandCheck | TestsCheck) else None,
         correction=CorrectionSlots(*found.groups()) if found and found[1] in situation.files else None,
     )
 

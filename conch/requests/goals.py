@@ -39,9 +39,12 @@ def goal_of(
     priority: float,
     deadline: datetime | None = None,
     parent: str | None = None,
+    *,
+    hidden: bool = False,
 ) -> Goal:
     """A goal with an id of its own. `deadline`: without a time zone it is in this machine's; `parent`: the id of the
-    goal that it is a part of. Raises UsageError for what cannot be one, and for a deadline that has passed."""
+    goal that it is a part of; `hidden`: whether the mind is not told the check. Raises UsageError for what cannot be
+    one, and for a deadline that has passed."""
     statement = well_formed(statement).strip()
     if not statement:
         raise UsageError("a goal needs a statement: conch goal add 'what is to be reached' and its check")
@@ -53,7 +56,13 @@ def goal_of(
         raise UsageError(f"the deadline {until:%Y-%m-%d %H:%M} UTC has passed: name a later one")
     try:
         return Goal(
-            id=goal_id(statement), statement=statement, check=check, priority=priority, deadline=until, parent=parent
+            id=goal_id(statement),
+            statement=statement,
+            check=check,
+            priority=priority,
+            deadline=until,
+            parent=parent,
+            hidden=hidden,
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

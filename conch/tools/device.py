@@ -86,9 +86,9 @@ def device_tools(actuators: Mapping[str, ActuatorSettings], ask: RequestFunction
         except BusError as error:
             why = f"{name} was not told: the bridge to the devices does not answer ({error})"
             return ToolResult(status="error", error=why, unavailable=True)
-        if (why := reply.get("error")) is not None:
+        if (refusal := reply.get("error")) is not None:
             status: Literal["timeout", "error"] = "timeout" if reply.get("timeout") else "error"
-            return ToolResult(status=status, error=str(why), unavailable=True)
+            return ToolResult(status=status, error=str(refusal), unavailable=True)
         return ToolResult(f"{name} was told {payload}: its broker has it")
 
     known = "; ".join(f"{name}: {_takes(actuator)}" for name, actuator in actuators.items())

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from conch.actions import Registry
 from conch.config import Masker
 from conch.errors import ConchError, ContractError
+from conch.secrets import HIDDEN
 from conch.text import cut, safe_text
 from conch.tools.declare import BUILT_IN, Tool, ToolContext, ToolResult
 from conch.tools.workspace import OutsideError
@@ -22,6 +23,12 @@ GRACE_SECONDS = 0.5
 
 MAX_ERROR = 500
 """Most characters of a tool's error."""
+
+MASKED = (
+    f"the call holds {HIDDEN}, which stands in the place of a secret: nothing was changed, or it would be written over "
+    "the secret; leave the line with the secret as it is, or let a program make a new one"
+)
+"""Why a call is refused that would write the mask of a secret."""
 
 
 class Toolbox:
@@ -78,6 +85,8 @@ class Toolbox:
             return None
         if problem := self.registry.objection(action.tool, action.args):
             return ToolResult(status="error", error=problem)
+        if holds_mask(action.args) and self._tools[action.tool].spec.effect(action.args) != "read":
+            return ToolResult(status="blocked", error=MASKED)
         limit = self._tools[action.tool].timeout or context.settings.timeout
         try:
             async with asyncio.timeout(limit + GRACE_SECONDS) as scope:
@@ -90,6 +99,15 @@ class Toolbox:
             if scope.expired():
                 return ToolResult(status="timeout", error=f"{action.tool} took longer than {limit:g} seconds")
             return ToolResult(status="error", error=f"{action.tool} failed: {type(error).__name__}: {error}")
+
+
+def holds_mask(value: JsonValue | Mapping[str, JsonValue]) -> bool:
+    """Whether the mask of a secret stands in a value."""
+    if isinstance(value, str):
+        return HIDDEN in value
+    if isinstance(value, Mapping):
+        return any(HIDDEN in name or holds_mask(part) for name, part in value.items())
+    return isinstance(value, list) and any(map(holds_mask, value))
 
 
 def name_taken(name: str, one: str, other: str) -> ContractError:

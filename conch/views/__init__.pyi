@@ -151,6 +151,7 @@ from .rewards.words import decoding_words as decoding_words
 from .rewards.words import price_words as price_words
 from .rewards.words import range_words as range_words
 from .rewards.words import role_words as role_words
+from .rewards.words import scored_share as scored_share
 from .rewards.words import share_words as share_words
 from .rewards.words import step_words as step_words
 from .rewards.words import waiting_words as waiting_words

@@ -8,10 +8,12 @@ from .chain import CONSUMER as CONSUMER
 from .chain import GENESIS as GENESIS
 from .chain import VERSION as VERSION
 from .chain import ChainState as ChainState
+from .chain import follow_mark as follow_mark
 from .chain import seal as seal
 from .compare import Difference as Difference
 from .compare import EventRow as EventRow
 from .compare import StoredAct as StoredAct
+from .compare import corrections_of as corrections_of
 from .compare import differences as differences
 from .compare import is_from_before_facts as is_from_before_facts
 from .compare import repeats_verdict as repeats_verdict
@@ -24,6 +26,7 @@ from .context import context_digests as context_digests
 from .context import reflection_digest as reflection_digest
 from .context import stored_digest as stored_digest
 from .context import text_digest as text_digest
+from .facts import CORRECTION as CORRECTION
 from .facts import PROMPT as PROMPT
 from .facts import SCORE as SCORE
 from .facts import facts_of as facts_of

@@ -49,6 +49,8 @@ class StoredAct:
     """By the event's id: the agent, as the row has it, and the wire form of `needs.changed`."""
     reviews: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     """By the event's id: the agent, as the row has it, and the wire form of `review.decided`."""
+    places: Mapping[str, int] = field(default_factory=dict)
+    """The places of contexts, by kind, and of changes of needs, by the event's id."""
     verdict: bytes | None = None
     """The JSON of the last revision's verdict; None: there is no experience."""
     revision: int = 0
@@ -108,6 +110,9 @@ def _of_act(mark: Mark, action: str, stored: StoredAct) -> Iterator[Difference]:
         return
     for kind in _altered_contexts(stored):
         yield Difference(kind not in stored.contexts, action, "context", kind, _CONTEXT_WORDS[kind])
+    for kind in stored.contexts:
+        if kind not in (*SAID_BEFORE, REFLECTION) and correction_place(kind) != stored.places.get(kind, -1):
+            yield Difference(False, action, "context", kind, f"the context {kind}")
 
 
 def _altered_contexts(stored: StoredAct) -> Iterator[str]:
@@ -184,6 +189,17 @@ def repeats_verdict(marks: Sequence[Mark], stored: StoredAct) -> bool:
         return any(fact.id != str(stored.revision) and is_verdict(fact, verdict) for fact in sealed)
     except (ValueError, TypeError, LookupError):
         return False
+
+
+def correction_place(kind: str) -> int | None:
+    """The place of the corrected answer of which the kind of a row of context says that it is; None: of none."""
+    name, _, place = kind.partition(":")
+    return int(place) if name == CORRECTION and place.isdecimal() and len(place) == 19 else None
+
+
+def corrections_of(stored: StoredAct) -> dict[str, str]:
+    """Kind -> digest of the act's rows of corrected answers."""
+    return {kind: _digest(kind, body) for kind, body in stored.contexts.items() if kind.startswith(f"{CORRECTION}:")}
 
 
 def unsealed_contexts(mark: Mark, stored: StoredAct) -> dict[str, str]:

@@ -267,7 +267,7 @@ def is_joint(mark: Mark) -> bool:
     return any(name.startswith((VERDICT, FIGURES)) for name in mark.facts)
 
 
-_KIND_OF: Final = {"action": ActionTaken.TYPE, "review": ReviewDecided.TYPE}
+_KIND_OF: Final = {"action": ActionTaken.TYPE, "review": ReviewDecided.TYPE, "needs": NeedsChanged.TYPE}
 
 
 def sealed_events(mark: Mark) -> Iterator[tuple[str, str]]:

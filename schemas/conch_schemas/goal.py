@@ -54,6 +54,25 @@ class Goal(Value):
     hidden: bool = False
     """Whether the agent's mind is told the statement and the measure alone: neither the check nor what it found."""
 
+    @property
+    def told_check(self) -> Check | None:
+        """The check, as far as the mind may know it; None where it is hidden."""
+        return None if self.hidden else self.check
+
+    def as_told(self) -> Goal:
+        """The goal as the mind may know it: of a hidden check the kind is left, which says what the measure is."""
+        if not self.hidden:
+            return self
+        blank: Check
+        match self.check:
+            case CommandCheck():
+                blank = CommandCheck(command="")
+            case FileCheck():
+                blank = FileCheck(path="")
+            case TestsCheck():
+                blank = TestsCheck(command="")
+        return self.model_copy(update={"check": blank})
+
 
 class GoalSet(Event):
     """A goal became active."""

@@ -20,7 +20,7 @@ from conch.cycle.state.recover import RecoveryStart, recover
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
 from conch.requests.goals import goal_id
-from conch_schemas import CommandCheck, FileCheck, TestsCheck
+from conch_schemas import CommandCheck, FileCheck, GoalSet, TestsCheck, decode, subject_filter
 
 if TYPE_CHECKING:
     from tests.cli.conftest import InProgress
@@ -150,6 +150,26 @@ async def test_a_goal_without_a_run_is_set_listed_and_dropped(
     assert "0 active; those that are over: conch ui, page Needs & drives" in printed()
 
 
+async def test_a_goal_with_a_hidden_check_is_set_and_listed(
+    home: Home, common: CommonOptions, printed: Printed
+) -> None:
+    """`--hidden` stands in the event; people see the check, and that it is hidden."""
+    as_json = replace(common, json=True)
+
+    await goal.add("Name the comet", file="answer.md", contains=["Halley"], hidden=True, common=as_json)
+    printed()
+    await goal.list_(common=as_json)
+    [row] = json.loads(printed())["goals"]
+    await goal.list_(common=common)
+
+    assert (row["hidden"], row["check"]["contains"]) == (True, ["Halley"])
+    assert "hidden: answer.md has Halley" in " ".join(printed().split())
+    async with open_bus(home, Settings()) as bus:
+        [event] = [decode(delivery.data) async for delivery in bus.read([subject_filter(GoalSet)])]
+    assert isinstance(event, GoalSet)
+    assert event.goal.hidden
+
+
 async def test_a_goal_during_a_run_is_handed_to_the_agent(
     common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
@@ -191,6 +211,7 @@ def test_checks_are_said_in_words() -> None:
     assert goal.check_words(FileCheck(path="a")) == "a exists"
     assert goal.check_words(FileCheck(path="a", contains=("x", "y"))) == "a has x, y"
     assert goal.check_words(TestsCheck()) == "tests pass: python3 -m unittest"
+    assert goal.check_words(TestsCheck(), hidden=True) == "hidden: tests pass: python3 -m unittest"
 
 
 def test_the_same_goal_can_be_set_again() -> None:

@@ -119,11 +119,11 @@ def test_what_needs_the_stream_says_why_it_cannot(command: str, filled: Life, re
 
 
 def test_marks_are_verified_as_far_as_the_store_tells(filled: Life, home: Home, reads: Reads) -> None:
-    """What is missing there is said, and that the stream was not asked."""
+    """What has no mark there is said: the total and its five scores."""
     leave(home, "DELETE FROM marks WHERE sequence = 5")
 
     found = reads("mark", "verify")
 
     assert found.returncode == 4
-    assert "3 found wrong" in found.stderr
-    assert "could not be looked at" in found.stderr
+    assert "6 found wrong" in found.stderr
+    assert "unwitnessed: Revision 1 of the total of action " in found.stdout

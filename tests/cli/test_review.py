@@ -127,7 +127,10 @@ async def test_secrets_of_a_reviewer_are_redacted(
     export(format="kto", out=tmp_path, snapshot="one", jsonl=True, common=as_json)
 
     (said,) = decisions(home)
-    assert (said.text, said.reason) == ("REFLECT: ask [EMAIL] for [secret]", "she knows: [EMAIL], [secret]")
+    assert (said.text, said.reason) == (
+        "REFLECT: ask [EMAIL] for [secret hidden by Conch]",
+        "she knows: [EMAIL], [secret hidden by Conch]",
+    )
     lines = [json.loads(line) for path in (tmp_path / "one").glob("*.jsonl") for line in path.read_text().splitlines()]
     assert [one["row_id"] for one in lines if one["origin"] == "corrected"] == [said.corrected[0]]
 

@@ -104,6 +104,8 @@ async def test_the_table_fits_a_screen_and_is_harmless(ruled: Life, common: Comm
     assert max(map(len, lines)) <= 80
     assert next(line for line in lines if line.startswith("truth")).split()[1:3] == ["held", "out"]
     assert next(line for line in lines if line.startswith("brevity")).split()[1:5] == ["0.300", "0..1", "1", "67%"]
+    assert "the figures of brevity are of 2 of 3 acts" in lines
+    assert not any(line.startswith("the figures of exploration") for line in lines)
 
 
 async def test_a_component_is_shown_with_its_weights_versions_and_last_scores(

@@ -130,6 +130,23 @@ def test_many_agents_fit_too(state: str) -> None:
     assert any(line.strip().startswith("agents       1000:") for line in lines)
 
 
+def test_a_mean_of_few_acts_says_of_how_many() -> None:
+    """Three free replies that failed, beside 97 that a grammar held, are no model whose form is always wrong."""
+    found = [
+        ComponentStats("format", "reward", "4", 0.3, 100, 3, -1.0, -1.0, -1.0, 0, 0, 1.0),
+        ComponentStats("execution", "reward", "4", 0.25, 100, 100, 0.5, 0.5, 0.5, 0, 0, 1.0),
+        ComponentStats("goal", "reward", "4", 0.15, 100, 40, 0.1, 0.1, 0.1, 0, 0, 1.0),
+    ]
+
+    [line] = [line for line in screen(told(everything() | {"components": found})) if line.startswith("  mean ")]
+
+    assert line[13:].split("  ") == [
+        "format -1.00 of 3 free replies",
+        "execution +0.50",
+        "goal +0.10 of 40 of 100 acts",
+    ]
+
+
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_a_name_keeps_its_figure(columns: int) -> None:
     """At every width a list is wrapped between its things, under its first one; no line is longer than the terminal."""

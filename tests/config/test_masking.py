@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.config import HIDDEN, Masker, Settings
+from conch.config import NO_SECRETS, Masker, Settings
+from conch.secrets import HIDDEN
 from conch_schemas import Action, ActionDecided, MessageReceived, PromptMessage, encode
 
-KEY = "sk-live-4eC39HqLyjWDarjtT1zdp7dc"
+KEY = "a key without a form"
 ODD = 'p"a\\ss\tw\u00f6rd'
 
 
@@ -99,6 +100,24 @@ def test_an_event_is_masked_in_all_its_fields() -> None:
     assert "ss\\tw" not in data
     assert masked.action.args == {"command": f"curl -H {HIDDEN}", f"x{HIDDEN}": [{"y": HIDDEN}]}
     assert masked.raw == f"{HIDDEN} {HIDDEN}"
+
+
+def test_a_secret_that_shows_by_itself_is_masked_in_an_event() -> None:
+    """In a text, and as the value of an argument that is named so; digests and counts stay."""
+    action = Action(kind="TOOL", valid=True, tool="x", args={"db_password": "hunter2-x9", "max_tokens": "4096"})
+    decided = ActionDecided(
+        id="a", source="conch/echo/u", agent="echo", cycle=1, action_id="a", raw="API_KEY=4eC39HqLyjWDarjtT1zd",
+        messages=(PromptMessage(role="user", content="password: hunter2-x9\n" + "so it goes " * 30),), raw_length=1,
+        raw_sha256="0" * 64, action=action, model="m", finish_reason="stop", ms=0.0,
+        decoding={"engine": "e", "model": "m", "state_key": "9f86d081884c7d659a2f" * 3},
+    )  # fmt: skip
+    masked = NO_SECRETS.event(decided)
+
+    assert masked.raw == f"API_KEY={HIDDEN}"
+    assert masked.messages[0].content.startswith(f"password: {HIDDEN}\nso it goes")
+    assert masked.action.args == {"db_password": HIDDEN, "max_tokens": "4096"}
+    assert masked.decoding == decided.decoding
+    assert NO_SECRETS.event(masked) is masked
 
 
 def test_an_event_without_a_secret_is_the_same_object() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.config import HIDDEN, Masker
+from conch.config import Masker
 from conch.minds import Completion, Prompt, Purpose
+from conch.secrets import HIDDEN
 from tests.cycle.conftest import FakeMind
 
 if TYPE_CHECKING:

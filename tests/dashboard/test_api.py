@@ -210,7 +210,7 @@ async def test_what_is_said_to_an_agent_that_does_not_run_waits_on_the_stream(da
     """A message and a goal; it cannot be paused."""
     said = await done(dashboard, "/agents/echo/tell", {"text": HOSTILE})
     check = {"kind": "command", "command": "true"}
-    goal = await done(dashboard, "/agents/echo/goal", {"statement": "Be", "check": check})
+    goal = await done(dashboard, "/agents/echo/goal", {"statement": "Be", "check": check, "hidden": True})
     goals = (await told(dashboard, "/goals"))["goals"]
     dropped = await done(dashboard, "/agents/echo/goal/drop", {"goal": goal["goal"]})
     again = await done(dashboard, "/agents/echo/goal/drop", {"goal": goal["goal"]}, 404)

@@ -104,6 +104,18 @@ async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> Non
         ]
 
 
+async def test_a_mean_of_few_acts_says_of_how_many(dashboard: Dashboard) -> None:
+    """*format* abstains of constrained replies: its figures are of the free ones, and the table says of how many."""
+    told = (await dashboard.client.get("/api/v1/rewards?limit=400")).json()["rewards"]
+    form = next(one for one in told if one["component"] == "format")
+    assert 0 < form["scored"] < form["count"]
+
+    said = (await page(dashboard)).one("p", id="few").text
+
+    assert said.startswith("Figures that are not of all acts: ")
+    assert f"format of {form['scored']} free replies" in said
+
+
 async def test_the_number_of_cycles_is_chosen_by_the_range(dashboard: Dashboard) -> None:
     """By the one chooser that all pages have; without a choice it is the last 400."""
     usual, fifty = await page(dashboard, "/rewards"), await page(dashboard, "/rewards?range=last-50")

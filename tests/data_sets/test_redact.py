@@ -23,12 +23,12 @@ TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N
 @pytest.mark.parametrize(
     ("text", "redacted"),
     [
-        (f"the word is {OWN}.", "the word is [secret]."),
-        (f"AKIAIOSFODNN7EXAMPLE and {GITHUB}", "[secret] and [secret]"),
-        ("https://user:passw0rdX@host/path", "https://user:[secret]@host/path"),
-        (f"token={TOKEN}", "token=[secret]"),
-        (f"a\n{KEY}\nb", "a\n[secret]\nb"),
-        (f"cut off {KEY[:60]}", "cut off [secret]"),
+        (f"the word is {OWN}.", "the word is [secret hidden by Conch]."),
+        (f"AKIAIOSFODNN7EXAMPLE and {GITHUB}", "[secret hidden by Conch] and [secret hidden by Conch]"),
+        ("https://user:passw0rdX@host/path", "https://user:[secret hidden by Conch]@host/path"),
+        (f"token={TOKEN}", "token=[secret hidden by Conch]"),
+        (f"a\n{KEY}\nb", "a\n[secret hidden by Conch]\nb"),
+        (f"cut off {KEY[:60]}", "cut off [secret hidden by Conch]"),
         ("write to bob.smith@example.com or +1 415 555 0134", "write to [EMAIL] or [PHONE]"),
         ("4111 1111 1111 1111, 123-45-6789, 10.0.0.12", "[CREDIT_CARD], [SSN], [IP_ADDRESS]"),
         ("\ud800 alone", "\N{REPLACEMENT CHARACTER} alone"),
@@ -99,7 +99,12 @@ def test_numbers_ids_and_calls_stay(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("secret", "instead"),
-    [(GITHUB, "[secret]"), (TOKEN, "[secret]"), ("bob.smith@example.com", "[EMAIL]"), ("+1 415 555 0134", "[PHONE]")],
+    [
+        (GITHUB, "[secret hidden by Conch]"),
+        (TOKEN, "[secret hidden by Conch]"),
+        ("bob.smith@example.com", "[EMAIL]"),
+        ("+1 415 555 0134", "[PHONE]"),
+    ],
 )
 def test_a_secret_is_removed_wherever_it_stands_in_a_long_line(secret: str, instead: str) -> None:
     """Also where the pieces meet in which such a line is looked at."""

@@ -32,6 +32,7 @@ FLOORS = [
         "retry",
         "rules",
         "run_info",
+        "secrets",
         "tasks",
         "telemetry",
         "text",

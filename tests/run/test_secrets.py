@@ -90,7 +90,7 @@ def test_a_planted_secret_is_in_no_file_that_a_run_writes(house: House) -> None:
 
     shown = "".join(house.conch("cycle", "show", str(cycle), "--json") for cycle in range(1, 4))
     written = "".join(file.read_bytes().decode(errors="replace") for file in house.home.rglob("*") if file.is_file())
-    assert shown.count("[secret]") > 5
+    assert shown.count("[secret hidden by Conch]") > 5
     assert not [secret for secret in planted.values() if secret in written + shown + live.told()]
 
 
@@ -100,5 +100,5 @@ def test_a_secret_that_is_told_while_no_agent_runs_is_masked(house: House) -> No
     house.conch("tell", "my key is planted-of-settings-77ab", CONCH_MIND__API_KEY="planted-of-settings-77ab")
 
     written = b"".join(file.read_bytes() for file in house.home.rglob("*") if file.is_file())
-    assert b"my key is [secret]" in written
+    assert b"my key is [secret hidden by Conch]" in written
     assert b"planted-of-settings" not in written

@@ -196,7 +196,7 @@ async def test_no_secret_is_kept_with_a_decision(keeper: Keeper, shelf: Snapshot
 
     found = shelf.find(1)
     assert found is not None
-    assert found.messages[0].content == "the key is [secret]"
+    assert found.messages[0].content == "the key is [secret hidden by Conch]"
 
 
 async def test_a_full_disk_does_not_stop_the_agent(tmp_path: Path, workspace: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from conch.actions import Argument, parse
 from conch.errors import ContractError, ToolError
+from conch.secrets import HIDDEN
 from conch.tools import BUILTIN_TOOLS, Sandbox, Tool, Toolbox, ToolContext, tool
+from conch.tools.toolbox import MASKED
 from conch_schemas import Action, Outcome
 from tests.bubblewraps import MakeBubblewraps
 
@@ -106,6 +108,55 @@ def test_the_tools_there_are() -> None:
     assert registry.names == ("shell", "filesystem", "git", "notes", "reply", "goal")
     assert "read|write|list|exists|info|delete|mkdir|grep|glob" in registry.describe()
     assert "status|log|diff|branch|add|commit|checkout|pull|push" in registry.describe()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f'TOOL: filesystem(operation="write", path="a.env", content="DEBUG=1\\nPASSWORD={HIDDEN}")',
+        f'TOOL: filesystem(operation="mkdir", path="{HIDDEN}")',
+        f'TOOL: shell(command="echo PASSWORD={HIDDEN} > a.env")',
+        f'TOOL: shell(command="cat > a.env <<E\\nPASSWORD={HIDDEN}\\nE")',
+        f'TOOL: git(operation="commit", args="-m {HIDDEN}")',
+        f'TOOL: keep(entries=[{{"{HIDDEN}": 1}}])',
+        f'TOOL: keep(entries=[{{"a": ["{HIDDEN}"]}}])',
+    ],
+)
+async def test_no_call_writes_the_mask_of_a_secret(context: ToolContext, call: str) -> None:
+    """A file, a command, a tool whose effect is not known: refused with a sentence, and nothing is changed."""
+    kept: list[object] = []
+
+    @tool
+    def keep(entries: list[object]) -> str:
+        """Keeps something."""
+        kept.extend(entries)
+        return ""
+
+    (context.workspace / "a.env").write_text("PASSWORD=hunter2-x9")
+    toolbox = Toolbox([*BUILTIN_TOOLS, keep])
+    outcome = await toolbox.run(parse(call, toolbox.registry), context)
+
+    assert (outcome.status, outcome.error) == ("blocked", MASKED)
+    assert HIDDEN in MASKED
+    assert not kept
+    assert (context.workspace / "a.env").read_text() == "PASSWORD=hunter2-x9"
+    assert [path.name for path in context.workspace.iterdir()] == ["a.env"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f'TOOL: filesystem(operation="read", path="{HIDDEN}")',
+        f'TOOL: notes(operation="remember", text="the password is {HIDDEN}")',
+        f'TOOL: reply(text="your password is {HIDDEN}")',
+        'TOOL: filesystem(operation="write", path="a.py", content="x = config[secret]")',
+    ],
+)
+async def test_a_call_that_changes_no_file_may_hold_the_mask(context: ToolContext, call: str) -> None:
+    """To read, to note and to answer; and what only looks like a mask is written."""
+    toolbox = Toolbox(BUILTIN_TOOLS)
+
+    assert (await toolbox.run(parse(call, toolbox.registry), context)).error != MASKED
 
 
 async def test_what_is_no_call_has_no_outcome(context: ToolContext) -> None:

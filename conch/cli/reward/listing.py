@@ -20,6 +20,7 @@ from conch.views import (
     reward_rows,
     rewards_shown,
     role_words,
+    scored_share,
     share_words,
     signed,
 )
@@ -52,7 +53,8 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonO
     """Every component of the reward: its weight and range, and how it went over the last N experiences.
 
     `weight` is the one in force, or what else its score does: watched, held out, boost, factor, penalty,
-    gate. `lag`: events that wait for its scorer, where there is a bus.
+    gate. Figures that are not of all experiences are named below the table. `lag`: events that wait for its
+    scorer, where there is a bus.
     """
     with reading(common, agent) as (store, name):
         rows = reward_rows(store.charts, name, limit, await lags(common))
@@ -63,6 +65,9 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonO
         return
     columns = ("component", "weight", "range", "ver", "cover", "mean", "p50", "p95", "err", "late", "lag")
     table(columns, [_cells(row) for row in rows])
+    for row in rows:
+        if share := scored_share(row.component, row.scored, row.count):
+            say(safe_text(f"the figures of {row.component} are{share}", one_line=True))
     for word in sorted({row.role for row in rows} & set(OUTSIDE_THE_SET), reverse=True):
         say(OUTSIDE_THE_SET[word])
     if set_aside:
@@ -191,7 +196,8 @@ def _tell(row: ComponentDetail) -> None:
     cover = f", coverage {row.coverage:.0%}" if row.coverage is not None else ""
     lag = f", lag {row.lag}" if row.lag is not None else ""
     say(
-        f"of the last {row.count} experiences {row.scored} scored{cover}: mean {_figure(row.mean)}, "
+        f"of the last {row.count} experiences {row.scored} scored{cover}: "
+        f"mean {_figure(row.mean)}{scored_share(row.component, row.scored, row.count)}, "
         f"p50 {_figure(row.p50)}, p95 {_figure(row.p95)}, {row.errors} errors, {row.timeouts} late{lag}"
     )
     say("")

@@ -136,10 +136,11 @@ def components(life: AgentPicture, width: int) -> Text:
     if not found:
         return text.append("none is known yet", "dim")
     shown = len(found) if len(found) <= PANEL_LINES else PANEL_LINES - 1
-    for place, (name, last, mean) in enumerate(found[:shown]):
+    for place, (name, last, mean, share) in enumerate(found[:shown]):
         text.append("\n" if place else "").append(f"{_named(name, width)} ")
         for value in (last, mean):
             text.append(f"{'-' if value is None else signed(value, 2):>6} ", colour(value))
+        text.append(share.removesuffix(" acts").lstrip(), "dim")
     if shown < len(found):
         text.append(f"\nand {len(found) - shown} more", "dim")
     return text

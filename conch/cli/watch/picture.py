@@ -8,7 +8,16 @@ from typing import Any
 
 from conch.text import safe_text
 from conch.training import LineageState, after
-from conch.views import action_words, lineage_line, lineage_words, needed, scored_words, total_ms, urgent_need
+from conch.views import (
+    action_words,
+    lineage_line,
+    lineage_words,
+    needed,
+    scored_share,
+    scored_words,
+    total_ms,
+    urgent_need,
+)
 from conch_schemas import (
     OF_TRAINING,
     ActionDecided,
@@ -126,14 +135,16 @@ class AgentPicture:
         """The newest cycle."""
         return next(reversed(self.rows.values()), None)
 
-    def components(self) -> list[tuple[str, float | None, float | None]]:
-        """(component, its last value, its mean) of what is paid, in the order of the newest weight set."""
+    def components(self) -> list[tuple[str, float | None, float | None, str]]:
+        """(component, its last value, its mean, of how many cycles where that is not all) of what is paid, in the order
+        of the newest weight set."""
         scored = [row for row in self.rows.values() if row.total is not None]
         names = scored[-1].parts if scored else {}
         found = []
         for name in names:
             values = [value for row in scored if (value := row.parts.get(name)) is not None]
-            found.append((name, values[-1] if values else None, sum(values) / len(values) if values else None))
+            mean = sum(values) / len(values) if values else None
+            found.append((name, values[-1] if values else None, mean, scored_share(name, len(values), len(scored))))
         return found
 
     def put(self, row: CycleRowModel) -> bool:

@@ -1,4 +1,4 @@
-"""Makes the workspaces of a process's agents, filled with a sample where that is due, and knows which are Conch's own."""
+"""Makes the workspaces of agents, filled with a sample where that is due, and knows which of them are Conch's own."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ def goal_objection(memory: AgentMemory, settings: OwnGoalSettings, goal: Goal, n
         return "it was set before"
     if goal.parent is not None and goal.parent not in memory.goals:
         return f"there is no active goal {goal.parent[:60]!r} that it could be a part of"
-    if (same := next((one.goal.id for one in memory.goals.values() if one.goal.check == goal.check), None)) is not None:
+    # Of a hidden check the refusal would tell that it was guessed.
+    told = {one.goal.id: one.goal.told_check for one in memory.goals.values()}
+    if (same := next((id for id, check in told.items() if check == goal.check), None)) is not None:
         return f"the goal {same} has this check"
     if (size := len(goal.model_dump_json())) > GOAL_BYTES:
         return f"it has {size} bytes with its check, at most {GOAL_BYTES} are allowed"

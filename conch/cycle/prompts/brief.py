@@ -94,7 +94,7 @@ def task_of(situation: Situation) -> BriefTask:
 
 def _of_goal(goal: Goal, turn: int, situation: Situation) -> BriefTask:
     """The task that a goal's check sets."""
-    check, says = goal.check, f"Goal: {_flat(goal.statement, STATEMENT)}"
+    check, says = goal.told_check, f"Goal: {_flat(goal.statement, STATEMENT)}"
     if isinstance(check, FileCheck):
         return _of_file(check, says, turn, situation)
     if " should read " in goal.statement:
@@ -102,6 +102,8 @@ def _of_goal(goal: Goal, turn: int, situation: Situation) -> BriefTask:
     if not isinstance(check, TestsCheck) and "commit" in goal.statement.lower():
         staged = _staged(situation)
         return BriefTask("commit", (says, f"Done: {staged}")) if staged else BriefTask("stage", (says,))
+    if check is None:
+        return _of_files(turn, situation, says)
     return BriefTask("run", (f"Run {_flat(check.command, TEXT)}",))
 
 
@@ -135,9 +137,10 @@ def _staged(situation: Situation) -> str:
     return ""
 
 
-def _of_files(turn: int, situation: Situation) -> BriefTask:
-    """A task on some of the workspace's files, the next ones every time."""
-    need, files = f"Need: {situation.need}", situation.files
+def _of_files(turn: int, situation: Situation, why: str | None = None) -> BriefTask:
+    """A task on some of the workspace's files, the next ones every time. `why`: the line that it begins with; None: the
+    most pressing need."""
+    need, files = why or f"Need: {situation.need}", situation.files
     if not files:
         return BriefTask("list", (need, "List the folder ."))
     kind: TaskKind = ("look at", "search", "look at", "history", "look at", "list")[turn % 6]

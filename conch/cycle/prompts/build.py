@@ -42,6 +42,12 @@ CHECK_TEXT = 1000
 """Most characters of a check's description."""
 CHECKS_KEPT = 256
 """Checks that are kept in words: of the goals of some agents."""
+_MEASURES = {
+    "command": "1 once a program says that the goal is reached, else 0",
+    "file": "the share of its conditions on a file that hold",
+    "tests": "the share of its tests that pass",
+}
+"""What a hidden check measures, by the check's kind."""
 RAISES = 3
 """Events that raise a need, of each need."""
 BRIEF_REPLY = 512
@@ -290,8 +296,15 @@ def _goal(situation: Situation, goal: Goal) -> SectionEntry:
     stands = "not checked yet" if found is None else f"best so far {found[0]:.2f} of 1, now {found[1]:.2f}"
     until = () if goal.deadline is None else (f"until {goal.deadline:%Y-%m-%d %H:%M}",)
     own = (OWN,) if goal.id in situation.proposed else ()
-    lines = (goal.statement, f"its check: {_check(goal.check)}", stands, *until, *own)
+    lines = (goal.statement, _told_check(goal), stands, *until, *own)
     return SectionEntry("\n".join(f"- {' '.join(line.split())}" for line in lines))
+
+
+def _told_check(goal: Goal) -> str:
+    """The check as the mind may know it: of a hidden one what its measure is."""
+    if (check := goal.told_check) is not None:
+        return f"its check: {_check(check)}"
+    return f"its check is hidden; its measure is {_MEASURES[goal.check.kind]}"
 
 
 @lru_cache(maxsize=CHECKS_KEPT)

@@ -63,6 +63,9 @@ class Manifest(_Part):
 
     conch: str
     """Version that wrote it."""
+    redactor: int = 0
+    """Version of what redacted the rows (`conch.data.redact.REDACTOR`); 0: an older one, or none. It changes the ids of
+    rows that it redacts otherwise."""
     format: Format
     rows_seen: int
     """Acts and pairs that were looked at, and rows that were made beside them."""
@@ -102,7 +105,8 @@ class Manifest(_Part):
         return found
 
     def _computed(self) -> str:
-        return hashlib.sha256(rfc8785.dumps(self.model_dump(mode="json", exclude={"digest"}))).hexdigest()
+        older = set() if self.redactor else {"redactor"}  # of a version that did not name it
+        return hashlib.sha256(rfc8785.dumps(self.model_dump(mode="json", exclude={"digest", *older}))).hexdigest()
 
 
 _Alike = tuple[str, str, str, str, str | None, str, str | None, float | None, float | None, int]

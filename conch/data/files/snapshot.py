@@ -22,6 +22,7 @@ from uuid import uuid4
 from conch.data.files.manifest import MANIFEST, FileDigest, Manifest, Tally
 from conch.data.files.spill import Spill, SpilledRows, sorted_rows
 from conch.data.files.tables import ParquetFile, refuse_without_arrow
+from conch.data.redact import REDACTOR
 from conch.data.row import SPLITS, Format, LeftOut, Row, Split
 from conch.data.selection import Selection
 from conch.errors import CheckError, UsageError
@@ -152,6 +153,7 @@ def _write_files(gathered: Gathered, work: Path, format: Format, selection: Sele
     filters = {key: str(value) if isinstance(value, datetime) else value for key, value in asdict(selection).items()}
     manifest = Manifest(
         conch=version("conch-agent"),
+        redactor=REDACTOR,
         format=format,
         rows_seen=tally.seen,
         rows_in=tally.rows,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from conch.errors import CheckError
+from conch.errors import CheckError, StoreError
 from conch.experience.join import Join
 from conch.experience.models import StreamLoss
 from conch.experience.opened import OpenStore
@@ -48,11 +48,11 @@ _UNRECORDED: Final = """
     SELECT action_id FROM acts LEFT JOIN experiences USING (act) WHERE acts.agent = ? AND experiences.act IS NULL"""
 _NUMBERS: Final = "SELECT act, action_id FROM actions WHERE action_id IN"
 _ACT_ROWS: Final = "SELECT act, unpacked(body), seq, due, action_id, agent, cycle FROM acts WHERE act IN"
-_CONTEXT_ROWS: Final = "SELECT act, kind, unpacked(body) FROM contexts WHERE act IN"
+_CONTEXT_ROWS: Final = "SELECT act, kind, unpacked(body), seq FROM contexts WHERE act IN"
 _WEIGHT_ROWS: Final = "SELECT seq, body FROM weights WHERE agent = ? ORDER BY seq"
 _SCORE_ROWS: Final = """
     SELECT act, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act IN"""
-_NEEDS_ROWS: Final = "SELECT act, id, agent, unpacked(body) FROM needs WHERE act IN"
+_NEEDS_ROWS: Final = "SELECT act, id, agent, unpacked(body), seq FROM needs WHERE act IN"
 _REVIEW_ROWS: Final = "SELECT action_id, id, agent, unpacked(body) FROM reviews WHERE action_id IN"
 _EXPERIENCE_ROWS: Final = """
     SELECT act, unpacked(verdict), revision, recorded, total, coverage, complete,
@@ -66,7 +66,31 @@ _OUTSIDE: Final = {
     "training": "SELECT id, seq, agent, unpacked(body), coalesce(round, ''), '' FROM training WHERE agent = ?",
 }
 """By table: id, place, agent, body and two more columns of the events that belong to no act, or stand beside it."""
-_PROMPTS: Final = "SELECT substr(kind, 8), unpacked(body) FROM contexts WHERE act = 0 AND kind LIKE 'policy:%'"
+_PROMPTS: Final = "SELECT substr(kind, 8), unpacked(body), seq FROM contexts WHERE act = 0 AND kind LIKE 'policy:%'"
+_OTHERS: Final = """
+    SELECT unpacked(body) FROM marks WHERE agent <> ? AND act IS NULL AND unpacked(body) LIKE '%"domain":"policy"%'"""
+_STRAYS: Final = (
+    (
+        "act",
+        """SELECT acts.act FROM acts LEFT JOIN actions ON actions.action_id = acts.action_id
+        WHERE actions.act IS NULL OR actions.act <> acts.act""",
+    ),
+    ("experience", "SELECT act FROM experiences WHERE act NOT IN (SELECT act FROM acts)"),
+    ("score", "SELECT DISTINCT act FROM scores WHERE act NOT IN (SELECT act FROM acts)"),
+    (
+        "change of needs",
+        """SELECT DISTINCT act FROM needs WHERE act <> 0 AND act NOT IN (SELECT act FROM acts)
+        AND act NOT IN (SELECT act FROM actions)""",
+    ),
+    (
+        "context",
+        """SELECT DISTINCT act FROM contexts WHERE act <> 0 AND act NOT IN (SELECT act FROM acts)
+        AND act NOT IN (SELECT act FROM actions)""",
+    ),
+    ("context", "SELECT act FROM contexts WHERE act = 0 AND kind NOT LIKE 'policy:%'"),
+)
+"""(what a row is, the statement that finds those rows of no action that is known)."""
+_MARK_PLACES: Final = "SELECT sequence, seq FROM marks WHERE agent = ? ORDER BY sequence"
 _REMOVED: Final = "SELECT first_cycle, last_cycle FROM removals WHERE agent = ?"
 _FOLLOWS: Final = """
     SELECT act, unpacked(verdict), total, coverage, complete FROM experiences
@@ -132,6 +156,12 @@ class SqlChain:
         }
 
     def follows(self, action: str) -> bool:
+        try:
+            return self._follows(action)
+        except StoreError:
+            return False  # rows that no store has written: nothing follows from them
+
+    def _follows(self, action: str) -> bool:
         with self._file.snapshot():
             row = self._file.row(_FOLLOWS, action)
             if row is None:
@@ -156,9 +186,22 @@ class SqlChain:
                 known = origin.agent == named and columns == _columns_of(table, origin)
                 yield EventRow(table, origin.id, seq, bytes(body), known and identity in ("", origin.id))
 
-    def prompts(self) -> dict[str, str]:
-        rows = self._file.rows(_PROMPTS)
-        return {digest: text if isinstance(text, str) else text.decode(errors="replace") for digest, text in rows}
+    def prompts(self) -> dict[str, tuple[str, int]]:
+        return {
+            digest: (text if isinstance(text, str) else text.decode(errors="replace"), seq)
+            for digest, text, seq in self._file.rows(_PROMPTS)
+        }
+
+    def policy_marks_of_others(self, agent: str) -> Iterator[Mark]:
+        for (body,) in self._file.rows(_OTHERS, agent):
+            with suppress(ValidationError):
+                yield Mark.model_validate_json(body)
+
+    def strays(self) -> list[tuple[str, int]]:
+        return [(what, number) for what, query in _STRAYS for (number,) in self._file.rows(query)]
+
+    def mark_places(self, agent: str) -> dict[int, int]:
+        return dict(self._file.rows(_MARK_PLACES, agent))
 
     def last_place(self, agent: str) -> int:
         acts = self._file.row("SELECT max(seq) FROM acts WHERE agent = ?", agent)
@@ -175,12 +218,14 @@ class SqlChain:
             found = {number: _ActRows() for number in names}
             for number, *row in db.among(_ACT_ROWS, names):
                 found[number].act = row
-            for number, kind, body in db.among(_CONTEXT_ROWS, names):
+            for number, kind, body, seq in db.among(_CONTEXT_ROWS, names):
                 found[number].contexts[kind] = body
+                found[number].places[kind] = seq
             for number, *row in db.among(_SCORE_ROWS, names):
                 found[number].scores.append(row)
-            for number, identity, agent, body in db.among(_NEEDS_ROWS, names):
+            for number, identity, agent, body, seq in db.among(_NEEDS_ROWS, names):
                 found[number].needs[identity] = (agent, body)
+                found[number].places[identity] = seq
             if db.has_table("reviews"):  # a file of an older schema has none
                 by_name = {name: found[number] for number, name in names.items()}
                 for name, identity, agent, body in db.among(_REVIEW_ROWS, by_name):
@@ -222,10 +267,16 @@ class SqlChain:
         with self._file.reading() as db, self._file.intact():
             return records_in(db, agent)
 
-    def losses(self, agent: str) -> list[StreamLoss]:
+    def ends(self) -> list[int]:
         base = self._file.base()
-        ends = json.loads(self._file.meta("ends") or "null") or ([base] if base else [])
-        losses = [StreamLoss(*self._file.row(_BEFORE, agent, end, agent, end)) for end in ends]
+        try:
+            ends = json.loads(self._file.meta("ends") or "null")
+        except ValueError:
+            return []
+        return list(ends) if isinstance(ends, list) and ends else [base] if base else []
+
+    def losses(self, agent: str) -> list[StreamLoss]:
+        losses = [StreamLoss(*self._file.row(_BEFORE, agent, end, agent, end)) for end in self.ends()]
         return [loss for loss in losses if loss.cycle is not None or loss.mark is not None]
 
 
@@ -269,6 +320,7 @@ class _ActRows:
     scores: list[Sequence[Any]] = field(default_factory=list)
     needs: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     reviews: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
     experience: Sequence[Any] = ()
     marks: set[str] = field(default_factory=set)
 
@@ -287,11 +339,12 @@ class _ActRows:
             scores={score_id(row[6], row[7], row[0]): row for row in self.scores},
             needs=self.needs,
             reviews=self.reviews,
+            places=self.places,
             verdict=verdict,
             revision=revision,
             recorded=recorded,
             in_force=weights.in_force(columns[1], seq) if columns else None,
-            figures=(total, coverage, bool(complete)) if self.experience else (),
+            figures=(total, coverage, complete) if self.experience else (),
             is_indexed=self._is_indexed(),
             marks=frozenset(self.marks),
         )

@@ -48,7 +48,7 @@ def proposals(situation: Situation) -> Iterator[Action]:
 def _failing_tests(situation: Situation) -> dict[str, JsonValue] | None:
     """Tests of the workspace that no goal is about; whether they fail is for the tool to find out."""
     folders = [posixpath.dirname(file) for file in situation.files if _TEST.fullmatch(posixpath.basename(file))]
-    if not folders or any(isinstance(goal.check, TestsCheck) for goal in situation.goals):
+    if not folders or any(isinstance(goal.told_check, TestsCheck) for goal in situation.goals):
         return None
     folder = folders[0]
     if folder and not _PLAIN.fullmatch(folder):

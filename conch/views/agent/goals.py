@@ -43,8 +43,10 @@ def _row(active: ActiveGoal) -> GoalRow:
     return GoalRow(**vars(active.goal), best=active.best, tried=active.tried, own=active.own, accepted=active.pays)
 
 
-def check_words(check: Check) -> str:
-    """A check as a short text."""
+def check_words(check: Check, *, hidden: bool = False) -> str:
+    """A check as a short text, for people; `hidden: ` before one that the mind is not told."""
+    if hidden:
+        return f"hidden: {check_words(check)}"
     match check:
         case CommandCheck():
             return f"{check.command} exits with {check.exit_status}"

@@ -33,6 +33,16 @@ def share_words(weight: float | None, role: str) -> str:
     return f"{weight:.3f}" if weight else role
 
 
+def scored_share(component: str, scored: int, count: int) -> str:
+    """Of how many acts a mean is, where that is not all of them: ` of 3 of 200 acts`, of *format*, which abstains where
+    the decoding was constrained, ` of 3 free replies`; empty where each act was scored."""
+    if not 0 < scored < count:
+        return ""
+    if component == "format":
+        return f" of {scored:,} free {'reply' if scored == 1 else 'replies'}"
+    return f" of {scored:,} of {count:,} acts"
+
+
 _STEPS = {
     "cap:cycle": "held to −1 to 1",
     "diversity": "paid double for too little variety",

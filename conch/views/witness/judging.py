@@ -10,7 +10,7 @@ import msgspec
 from conch.rewards import weights_version
 from conch.views.witness.streamed import StreamComparison
 from conch.views.witness.unsealed import UnsealedAct, UnsealedRows
-from conch.witness import EventRow, MarkProblem, ProblemKind, score_words
+from conch.witness import CORRECTION, EventRow, MarkProblem, ProblemKind, score_words
 from conch_schemas import ContractViolationError, WeightsSet, decode
 
 
@@ -42,6 +42,7 @@ def judge_unsealed(agent: str, unsealed: UnsealedRows, stream: StreamComparison)
         *_of_contexts(unsealed, stream),
         *_of_events(unsealed, stream, sealed),
         *_of_prompts(unsealed, stream),
+        *_of_older_needs(unsealed, stream),
     ):
         if is_wrong:
             judgement.problems.append(MarkProblem(is_wrong, agent, None, what))
@@ -69,6 +70,8 @@ def _of_act(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> Ite
             else:
                 yield "unwitnessed", f"{_fact_words(act, name)} has no mark, and the stream does not have it."
             continue
+        if act.is_older and name in act.needs:
+            continue  # as `_of_older_needs` says
         is_open = act.sealed_revision == 0 and (total_waits or not act.revision)
         if not _waits(said.get(name), stream, name in sealed or (is_open and name in said)):
             yield "unwitnessed", f"{_fact_words(act, name)} has no mark{_lacking(name in said, stream)}."
@@ -119,9 +122,9 @@ _Row = tuple[str, ProblemKind | None]
 
 
 def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
-    words = {"thought": "thought", "claims": "list of claims", "messages": "prompt", "reflection": "reflection"}
+    words = {"claims": "list of claims", "messages": "prompt", CORRECTION: "corrected answer"}
     for action, kind in unsealed.contexts:
-        what = f"The {words[kind]} of action {action}"
+        what = f"The {words.get(name := kind.partition(':')[0], name)} of action {action}"
         seq = stream.contexts.get((action, kind))
         if (action, kind) in stream.met and seq is None:
             yield f"{what} in the store is not the one on the stream.", "altered"
@@ -129,6 +132,19 @@ def _of_contexts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_
             yield f"{what} has no mark.", "unwitnessed"
         elif seq is None:
             yield what, None
+
+
+def _of_older_needs(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
+    """Changes of needs without a score, which an earlier version did not seal."""
+    for act in unsealed.acts.values():
+        for name in act.needs if act.is_older and not act.is_early else ():
+            what = f"The change of needs {name} of action {act.action}"
+            if name in stream.facts.get(act.action, {}):
+                continue
+            if (act.action, name) in stream.met:
+                yield f"{what} in the store is not the one on the stream.", "altered"
+            else:
+                yield what, None
 
 
 def _of_events(unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[str, set[str]]) -> Iterator[_Row]:
@@ -161,11 +177,13 @@ def _is_version(row: EventRow) -> bool | None:
 
 
 def _of_prompts(unsealed: UnsealedRows, stream: StreamComparison) -> Iterator[_Row]:
-    for policy in unsealed.prompts:
+    for policy, (_, place) in unsealed.prompts.items():
         what = f"The system prompt of policy {policy}"
         if policy in stream.prompts:
             continue
         if ("prompt", policy) in stream.met:
             yield f"{what} in the store is not the one on the stream.", "altered"
+        elif unsealed.must_be_sealed(place):
+            yield f"{what} has no mark, and the stream does not have it.", "unwitnessed"
         else:
             yield what, None

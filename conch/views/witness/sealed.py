@@ -13,12 +13,14 @@ from conch.views.witness.judging import judge_unsealed
 from conch.views.witness.streamed import SealedEvent, StorePlace, StreamComparison
 from conch.views.witness.unsealed import UnsealedRows
 from conch.witness import (
+    CORRECTION,
     PROMPT,
     REFLECTION,
     Difference,
     MarkProblem,
     StoredAct,
     Verification,
+    corrections_of,
     differences,
     is_event,
     is_joint,
@@ -66,6 +68,16 @@ class SealedFacts:
         """Those of the sealed events that a store keeps beside acts, by id."""
         self._prompts: dict[str, set[str]] = {}
         """By policy: the sealed digests of its system prompt."""
+        self._unnamed: set[str] = set()
+        """Ids of the marks that name no act."""
+        self._named: set[str] = set()
+        """Ids of the marks whose rows name an act."""
+        self._needs: dict[str, str] = {}
+        """By the event's id: the action of a stored change of needs that no mark sealed so far."""
+        self._corrections: dict[tuple[str, str], str] = {}
+        """(action, kind) -> digest of the row of a corrected answer that no mark sealed so far."""
+        self._places: dict[int, int] = {}
+        """Sequence -> place of the marks."""
         self._first_act = math.inf
         """Sequence of the first mark of an act that is stored."""
         self.unsealed = UnsealedRows()
@@ -86,6 +98,7 @@ class SealedFacts:
             self._remember(mark, act)
             if act is not None:
                 self._take_unsealed(reader, mark, act)
+            self._take_named(mark, act)
             found = list(differences(mark, act))
             if found and mark.action_id in self._removed:
                 self.forgotten += len(found)
@@ -96,12 +109,13 @@ class SealedFacts:
 
     def _remember(self, mark: Mark, act: StoredAct | None) -> None:
         """Keep what the rows beside acts, and the stream, are compared with."""
-        place = act.seq if act is not None and mark.domain == "action" else None
+        places: dict[str, int | None] = {} if act is None else {**act.places, mark.event: _place_of(mark, act)}
         if self.with_stream:
             self._events |= {
-                identity: SealedEvent(content, mark.sequence, place) for identity, content in sealed_events(mark)
+                identity: SealedEvent(content, mark.sequence, places.get(identity))
+                for identity, content in sealed_events(mark)
             }
-        if mark.domain in _BESIDE:
+        if mark.domain in _BESIDE and not (mark.domain == "needs" and mark.action_id):  # those are among the act's rows
             is_forgotten = is_without_words(mark) or mark.action_id in self._removed
             self._beside[mark.event] = SealedEvent(mark.content, mark.sequence, None, is_forgotten)
         for fact in sealed_facts(mark) if mark.domain == "policy" else ():
@@ -125,6 +139,26 @@ class SealedFacts:
         if is_joint(mark) and unsealed_scores([mark], act):
             self.unsealed.actions.add(mark.action_id)
 
+    def _take_named(self, mark: Mark, act: StoredAct | None) -> None:
+        """Keep what no mark has sealed so far of the rows that are found by their act."""
+        action = mark.action_id
+        if action is None:
+            self._unnamed.add(mark.id)
+            return
+        if mark.domain == "action" and act is not None:
+            self._named |= act.marks or set()
+            self._needs |= dict.fromkeys(act.needs, action)
+            corrections = corrections_of(act)
+            self._corrections |= {(action, kind): digest for kind, digest in corrections.items()}
+            if corrections and act.context_digests():
+                self.unsealed.new_acts.add(action)
+        for fact in sealed_facts(mark):
+            self._needs.pop(fact.id, None)
+            if fact.kind == CORRECTION and act is not None:
+                kinds = corrections_of(act)
+                sealed = next((kind for kind, digest in kinds.items() if digest == fact.content), "")
+                self._corrections.pop((action, sealed), None)
+
     def _is_elsewhere(self, reader: ExperienceReader, mark: Mark) -> bool:
         """Whether another mark of the act seals its reflection."""
         assert mark.action_id is not None
@@ -136,6 +170,19 @@ class SealedFacts:
         Raises StoreError."""
         self._take_beside(reader)
         self._take_prompts(reader)
+        self._places = reader.chain.mark_places(self._agent) if self.with_stream else {}
+        ends = reader.chain.ends()
+        if ends != sorted(ends) or (ends or [0])[-1] != reader.chain.base():
+            said = "The places at which the store says that its streams ended do not fit each other."
+            self.problems.append(MarkProblem("altered", self._agent, None, said))
+        for what, number in reader.chain.strays():
+            said = f"A row of the store ({what}) is of an act {number} that is not stored."
+            self.problems.append(MarkProblem("unwitnessed", self._agent, None, said))
+        for identity in sorted(self._named & self._unnamed):
+            said = f"The row of mark {identity} names an act, and the mark names none."
+            self.problems.append(MarkProblem("altered", self._agent, None, said))
+        self.unsealed.actions |= set(self._needs.values())
+        self.unsealed.contexts |= self._corrections
         self.unsealed.find(reader, self._agent, chain)
 
     def _take_beside(self, reader: ExperienceReader) -> None:
@@ -143,6 +190,8 @@ class SealedFacts:
         for row in reader.chain.beside(self._agent):
             named.add(row.id)
             sealed = self._beside.get(row.id)
+            if row.id in self._events:
+                self._events[row.id] = self._events[row.id]._replace(place=row.seq)
             if not row.is_indexed or (sealed is not None and not is_event(row.body, sealed.content)):
                 self.problems.append(
                     MarkProblem("altered", self._agent, None, f"{row.words} in the store is not what was recorded.")
@@ -164,16 +213,26 @@ class SealedFacts:
     def _take_prompts(self, reader: ExperienceReader) -> None:
         stored = reader.chain.prompts()
         for policy, digests in self._prompts.items():
-            if policy not in stored:
+            if policy not in stored and self._removed:
+                self.forgotten += len(digests)  # a request removes the prompts that hold the person's words
+            elif policy not in stored:
                 self.problems.append(
                     MarkProblem(
                         "gone", self._agent, None, f"The system prompt of policy {policy} is gone from the store."
                     )
                 )
-            elif text_digest(stored[policy]) not in digests:
+            elif text_digest(stored[policy][0]) not in digests:
                 what = f"The system prompt of policy {policy} in the store is not what was sealed."
                 self.problems.append(MarkProblem("altered", self._agent, None, what))
-        for policy in stored.keys() - self._prompts.keys():
+        bare = stored.keys() - self._prompts.keys()
+        if bare:
+            sealed = {
+                (fact.id, fact.content)
+                for mark in reader.chain.policy_marks_of_others(self._agent)
+                for fact in sealed_facts(mark)
+            }
+            bare = {policy for policy in bare if (policy, text_digest(stored[policy][0])) not in sealed}
+        for policy in bare:
             self.unsealed.prompts[policy] = stored[policy]
 
     def _is_pruned(self, reader: ExperienceReader, mark: Mark) -> bool:
@@ -204,7 +263,7 @@ class SealedFacts:
     async def prove(self, bus: Bus | None, chain: Verification, store: StorePlace) -> None:
         """Compare the sealed events that the stream still has, its marks with those of the chain, and what no mark
         seals with what the stream says of it; without a bus, that is unproven. Raises BusError."""
-        stream = StreamComparison(self._agent, self._events, self.unsealed, store)
+        stream = StreamComparison(self._agent, self._events, self.unsealed, store, self._places)
         if bus is not None:
             await stream.read(bus, chain, whole=self.with_stream)
             self.stream = stream.held if self.with_stream else None
@@ -224,6 +283,15 @@ class SealedFacts:
         )
 
 
+def _place_of(mark: Mark, act: StoredAct) -> int | None:
+    """The place that an act's rows say the event of a mark to have; None: they say none."""
+    if mark.domain == "action":
+        return act.seq
+    corrected = {fact.content for fact in sealed_facts(mark) if fact.kind == CORRECTION}
+    places = [act.places.get(kind) for kind, digest in corrections_of(act).items() if digest in corrected]
+    return places[0] if len(places) == 1 else act.places.get(mark.event)
+
+
 def _sentence(what: str, action: str) -> str:
     return f"{what[0].upper()}{what[1:]} of action {action}"
 
@@ -233,7 +301,8 @@ def compared_words(found: Compared) -> str:
     said = f"{found.facts} sealed facts compared with the store"
     if found.stream is not None:
         said += f", {found.stream} of them with the stream"
-    said += f"; {found.pruned} pruned by store.keep" if found.pruned else ""
+    if found.pruned:
+        said += f"; {found.pruned} pruned by store.keep, and nothing proves the sums that are kept of them"
     if found.unproven:
         said += (
             f"; {found.unproven} rows were recorded by a version that sealed less, and the stream has them no more: "

@@ -13,6 +13,7 @@ from conch.experience import ExperienceReader
 from conch.views.witness.unsealed import UnsealedAct, UnsealedRows
 from conch.witness import (
     CONSUMER,
+    CORRECTION,
     REFLECTION,
     MarkProblem,
     Verification,
@@ -22,6 +23,7 @@ from conch.witness import (
     is_event,
     reflection_digest,
     sealed_facts,
+    text_digest,
 )
 from conch_schemas import (
     OF_TRAINING,
@@ -138,9 +140,16 @@ class StreamComparison:
     """Reads an agent's events on the stream once, and keeps what they say of its marks and of unsealed rows."""
 
     def __init__(
-        self, agent: str, events: Mapping[str, SealedEvent], unsealed: UnsealedRows, store: StorePlace
+        self,
+        agent: str,
+        events: Mapping[str, SealedEvent],
+        unsealed: UnsealedRows,
+        store: StorePlace,
+        marks: Mapping[int, int],
     ) -> None:
+        """`marks`: sequence -> place of the stored ones."""
         self._agent, self._events, self._unsealed, self._store = agent, events, unsealed, store
+        self._marks, self._met_marks = marks, set[int]()
         self._held: set[str] = set()
         self._wrong: dict[str, str] = {}
         self.problems: list[MarkProblem] = []
@@ -208,7 +217,7 @@ class StreamComparison:
             if header.type == event_type(MarkWitnessed):
                 event = decode(delivery.data)
                 assert isinstance(event, MarkWitnessed)
-                self._take_mark(delivery.seq, event.mark, chain)
+                self._take_mark(delivery.seq, event.mark, chain, is_known=is_known)
                 return
             if (sealed := self._events.get(header.id)) is not None and header.id not in self._held:
                 self._take_sealed(delivery, header, sealed, is_known=is_known)
@@ -221,12 +230,25 @@ class StreamComparison:
             self._wrong[header.id] = header.type.removeprefix("conch.v1.")
             return
         self._held.add(header.id)
-        if is_known and sealed.place is not None and sealed.place != self.base + delivery.seq:
-            what = f"The act {header.actionid} in the store has the place {sealed.place}, and the stream has it at "
-            what += f"{self.base + delivery.seq}."
+        if is_known and sealed.place is not None and self._is_misplaced(sealed.place, delivery.seq):
+            what = (
+                f"The {header.type.removeprefix('conch.v1.')} {header.id} in the store has the place {sealed.place}, "
+                f"and the stream has it at {self.base + delivery.seq}."
+            )
             self.problems.append(MarkProblem("altered", self._agent, sealed.sequence, what))
 
-    def _take_mark(self, seq: int, mark: Mark, chain: Verification) -> None:
+    def _is_misplaced(self, place: int, seq: int) -> bool:
+        """Whether the place is not that of this sequence; rows from before the stream was replaced have other ones."""
+        return place != self.base + seq and (place > self.base or not self.base)
+
+    def _take_mark(self, seq: int, mark: Mark, chain: Verification, *, is_known: bool) -> None:
+        place = self._marks.get(mark.sequence)
+        if is_known and place is not None and mark.sequence not in self._met_marks and self._is_misplaced(place, seq):
+            what = (
+                f"Mark {mark.sequence} in the store has the place {place}, and the stream has it at {self.base + seq}."
+            )
+            self.problems.append(MarkProblem("altered", self._agent, mark.sequence, what))
+        self._met_marks.add(mark.sequence)
         there = chain.head(mark.sequence)
         if there not in (None, mark.hash) and chain.start <= mark.sequence:
             what = f"Mark {mark.sequence} in the store is not the one on the stream."
@@ -246,6 +268,8 @@ class StreamComparison:
             self._take_prompt(decode(delivery.data))
         action = header.actionid or ""
         kind = _OF_CONTEXT.get(header.type, "")
+        if header.type == event_type(AnswerRated):
+            kind = f"{CORRECTION}:{self.base + seq:019d}"
         if (digest := unsealed.contexts.get((action, kind))) is not None:
             self.met.add((action, kind))
             if _digest(decode(delivery.data), kind) == digest:
@@ -256,7 +280,7 @@ class StreamComparison:
     def _take_prompt(self, event: Event) -> None:
         if isinstance(event, PolicySet) and event.policy in self._unsealed.prompts:
             self.met.add(("prompt", event.policy))
-            if self._unsealed.prompts[event.policy] == event.system_prompt:
+            if self._unsealed.prompts[event.policy][0] == event.system_prompt:
                 self.prompts.add(event.policy)
 
     def _take_of_act(self, delivery: Delivery, header: _Header, act: UnsealedAct) -> None:
@@ -346,6 +370,8 @@ def _digest(event: Event, kind: str) -> str | None:
             return context_digests(None, event.claims, None)[kind]
         case ActionDecided():
             return context_digests(None, None, event.messages)[kind]
+        case AnswerRated(rating="corrected"):
+            return text_digest(event.text)
         case CycleReflected():
             return reflection_digest(event.reflection, event.ms)
     return None

@@ -26,6 +26,8 @@ class UnsealedAct:
     place: int
     act: bytes | None = None
     """The wire form of the act, where it is the act itself."""
+    is_older: bool = False
+    """Whether a version recorded it that sealed less."""
     scores: dict[str, str] = field(default_factory=dict)
     """Score id -> hash of the row."""
     needs: dict[str, bytes] = field(default_factory=dict)
@@ -66,8 +68,8 @@ class UnsealedRows:
     """Actions with a row of `contexts` whose act a version recorded that seals all of them."""
     events: dict[str, EventRow] = field(default_factory=dict)
     """By id: rows that belong to no act, or stand beside it."""
-    prompts: dict[str, str] = field(default_factory=dict)
-    """System prompts by their policy."""
+    prompts: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """System prompts with their places, by their policy."""
     since: float = math.inf
     """Place of the first act of a version that seals such rows; all rows behind it must be sealed."""
     is_older: bool = False
@@ -102,6 +104,7 @@ class UnsealedRows:
             action,
             stored.seq,
             act=None if chain.has_act(action) else stored.act,
+            is_older=not stored.context_digests(),
             scores={name: values_hash(stored.scores[name]) for name in names},
             needs={name: body for name, (_, body) in stored.needs.items() if name not in sealed},
             sealed_revision=revision,

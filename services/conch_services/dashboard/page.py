@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from conch.rewards.watch import MEANINGS, alarm_name, bounds, severity
 from conch.text import clipped, safe_text, without_escapes
-from conch.views import action_words, needed, scored_of, step_words, total_ms
+from conch.views import action_words, needed, scored_of, scored_share, step_words, total_ms
 from conch_services.dashboard.alarms.now import alarms_now
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.assets import HASHED
@@ -133,6 +133,7 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals["static"] = HASHED
+TEMPLATES.globals["scored_share"] = scored_share
 TEMPLATES.policies["json.dumps_kwargs"] = {}  # names stay in their order: that of the weight set, say
 TEMPLATES.filters |= {
     "safe_text": safe_text,

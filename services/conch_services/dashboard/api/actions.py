@@ -98,6 +98,8 @@ class NewGoal(_RequestBody):
     """When it is dropped, reached or not."""
     parent: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     """The active goal that it is a part of: that one is reached when all its parts are."""
+    hidden: bool = False
+    """Whether the agent is told the statement and the measure alone, not the check."""
 
 
 class DroppedGoal(_RequestBody):
@@ -154,7 +156,7 @@ async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
         raise HTTPException(409, "The deadline has passed: name a later one.")
     try:
         parent = None if new.parent is None else well_formed(new.parent)
-        goal = goal_of(new.statement, _checked(new.check), new.priority, new.deadline, parent)
+        goal = goal_of(new.statement, _checked(new.check), new.priority, new.deadline, parent, hidden=new.hidden)
     except UsageError as error:
         raise HTTPException(422, str(error)) from None
 

@@ -56,7 +56,7 @@ async def set_weights(world: TheWorld, agent: AgentPath, said: WeightsRequest) -
     except ConfigError as error:
         raise HTTPException(409, str(error)) from None
     told = await report_weights(bus, {name: world.home.agentuid(name)}, parts, why)
-    changed = WeightsChanged(
+    answer = WeightsChanged(
         version=weights_version(parts), why=why, agents=told, file=None if file is None else str(file), parts=parts
     )
-    return document(changed)
+    return document(answer)

@@ -47,7 +47,10 @@ async def settings(request: Request) -> Response:
         "settings.html",
         {
             "groups": _groups(found.found) if found.found is not None else (),
-            "goals": [(masked(one.statement), masked(check_words(one.check)), one) for one in world.settings.goals],
+            "goals": [
+                (masked(one.statement), masked(check_words(one.check, hidden=one.hidden)), one)
+                for one in world.settings.goals
+            ],
             "file": found.found.file if found.found is not None else None,
             "why": found.why,
             "run": run,

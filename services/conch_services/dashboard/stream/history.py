@@ -83,7 +83,7 @@ async def goals(bus: Bus, agent: str) -> dict[str, GoalHistory]:
     async for event in _events(bus, kinds, 0):
         match event:
             case GoalSet(goal=goal, by=by, time=time):
-                told = (goal.statement, check_words(goal.check), goal.priority, by, time)
+                told = (goal.statement, check_words(goal.check, hidden=goal.hidden), goal.priority, by, time)
                 found[goal.id] = GoalHistory(goal.id, *told, state="proposed" if by == "agent" else "active")
             case GoalAccepted(goal=name) if name in found and found[name].state == "proposed":
                 found[name] = replace(found[name], state="active")

@@ -20,7 +20,7 @@ from conch.consumer.runtime import open_dead_letters
 from conch.data import find_row
 from conch.experience import CycleFilter, ExperienceReader
 from conch.memory import LongTermMemory
-from conch.views import dead_letter_row, memories_shown, role_words, share_words
+from conch.views import dead_letter_row, memories_shown, role_words, scored_share, share_words
 from conch_schemas import ExperienceRecorded, WeightsSet
 from conch_services.dashboard.api.memories import memory_read
 from conch_services.dashboard.asking import asked
@@ -90,7 +90,7 @@ async def _component(world: DashboardContext, agent: str, name: str) -> Thing | 
     facts = [
         Fact("Counts as", f"weight {row.weight:.3f}" if row.weight else row.role),
         Fact("Scored by", f"{row.scorer} {row.version}".strip()),
-        Fact("Mean", "–" if row.mean is None else signed(row.mean)),
+        Fact("Mean", "–" if row.mean is None else signed(row.mean) + scored_share(name, row.scored, row.count)),
         Fact("Errors", f"{row.errors}, and {row.timeouts} too late"),
         Fact("Its cycles", "those it spoke of", f"/cycles?{urlencode({'rule': name})}"),
         *(

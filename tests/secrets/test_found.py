@@ -1,0 +1,162 @@
+"""Secrets of 60 kinds are found, ten of them kinds that no rule was made for; ordinary lines hold none."""
+
+from __future__ import annotations
+
+import html
+import random
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.secrets import HIDDEN, SecretSigns, hide_secrets, may_become_secret, secret_spans
+from tests.secrets.forms import FORMS
+from tests.secrets.planted import HELD_OUT, KINDS, PLACES, formed, leaks, planted
+
+ROOT = Path(__file__).parents[2]
+TEXTS = [text for _, (text, _) in planted(frozenset(KINDS), 2, seed=3)]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_no_secret_of_a_kind_is_left(kind: str) -> None:
+    """Whatever generator its value is of, and also behind quote marks, in a call and as JSON within JSON."""
+    assert [
+        made.text for _, made in planted(frozenset((kind,)), 20) if leaks(made.secret, hide_secrets(made.text))
+    ] == []
+
+
+def test_there_are_kinds_that_were_held_out() -> None:
+    """Ten of sixty, drawn by lot."""
+    assert (len(KINDS), len(HELD_OUT)) == (60, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("PASSWORD=hunter2-x9", "PASSWORD={}"),
+        ('{"password": "a\\"b9-\\"x7"}', '{{"password": "{}"}}'),
+        ('{\\"password\\": \\"hunter2-x9\\"}', '{{\\"password\\": \\"{}\\"}}'),
+        ("> password:\n> 'Xk7-hunter2'", "> password:\n> '{}'"),
+        ("postgres://me:p%40ss-9@db/x", "postgres://me:{}@db/x"),
+        ("user,password\nbob,hunter2-x9", "user,password\nbob,{}"),
+        ("INSERT INTO u (id, password) VALUES (1, 'hunter2-x9');", "INSERT INTO u (id, password) VALUES (1, '{}');"),
+        ("curl -u bob:hunter2-x9 https://x", "curl -u bob:{} https://x"),
+        ("db.example.com:5432:*:bob:hunter2-x9", "db.example.com:5432:*:bob:{}"),
+        ("パスワード: hunter2-x9", "パスワード: {}"),
+        ("<key>apiKey</key>\n<string>a1b2c3d4e5f6a7b8</string>", "<key>apiKey</key>\n<string>{}</string>"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc", "{}"),
+        ("abcdefghijklmnop/+12\n-----END RSA PRIVATE KEY-----\nx", "{}\nx"),
+    ],
+)  # fmt: skip
+def test_the_value_alone_is_hidden(text: str, hidden: str) -> None:
+    """Its name, its quotes and what stands beside it stay."""
+    assert hide_secrets(text) == hidden.format(HIDDEN)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "max_tokens: 8192", "token_count = 12", "password = getpass()", "xs.sort(key=lambda x: x.name)",
+        "primary_key = True",
+        "token = next(tokens)", "password: str", "self.password = password", "password = os.environ['PASSWORD']",
+        "key: value",
+        'state_key="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"', "API_KEY=${API_KEY}",
+        "PASSWORD=",
+        '"action_id": "3f2504e0-4f89-11d3-9a0c-0305e82c3301"',
+        "sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d",
+        "password: <your password>", "secret: !vault x", "the token is invalid", "token = tokenizer.encode(text)",
+        "cache_key = f'{name}:{version}'", "https://user:password@example.com", "password = \"Enter your password\"",
+        "api_key=config.api_key", "assert token == 'BEGIN'", "PWD=/home/bob/project", "http://localhost:8080/path@x",
+        "author: Bob", "git commit -m 'rotate the secret key'", "- password reset link: /reset", "key = data[3:]",
+        HIDDEN, f"PASSWORD={HIDDEN}", f'{{"password": "{HIDDEN}"}}', f"password: {HIDDEN}",
+    ],
+)  # fmt: skip
+def test_an_ordinary_line_is_left_as_it_is(line: str) -> None:
+    """Names, types, calls, placeholders, counts, digests and ids; and the mask itself."""
+    assert hide_secrets(line) is line
+
+
+def test_ordinary_code_and_prose_hold_hardly_any() -> None:
+    """Fewer than one line in 1,000 of Python's library, Conch's own sources and the documentation."""
+    library = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("[a-h]*.py"))
+    files = [*library, *sorted((ROOT / "conch").rglob("*.py")), *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = [file.read_text() for file in files]
+
+    alarms = [text[start - 40 : end + 20] for text in texts for start, end in secret_spans(text)]
+
+    assert sum(text.count("\n") for text in texts) > 100_000
+    assert len(alarms) < 10, alarms
+
+
+@given(st.lists(st.sampled_from(TEXTS) | st.text(max_size=8), max_size=4).map(" ".join))
+def test_hiding_twice_is_hiding_once(text: str) -> None:
+    """What was hidden is no secret again, and nothing beside it becomes one."""
+    once = hide_secrets(text)
+
+    assert hide_secrets(once) == once
+
+
+@given(st.lists(st.sampled_from(TEXTS) | st.text(max_size=8), max_size=6))
+def test_the_signs_of_many_texts_are_in_each_that_holds_a_secret(texts: list[str]) -> None:
+    """A quick look passes over no text with a secret."""
+    signs = SecretSigns("\n".join(texts))
+
+    assert [text for text in texts if secret_spans(text) and not signs.in_text(text)] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["password: hun", 'the "apiKey": "a1b', "TOKEN=a", "I use ghp_a1B2a1B2a1", "my password is K"]
+)
+def test_a_word_that_may_become_a_secret_is_known(line: str) -> None:
+    """It is long, or behind a name: what still grows is shown without it."""
+    assert may_become_secret(line)
+    assert not may_become_secret("the tide comes and goes")
+
+
+HOSTILE = [
+    "password=", 'password = "', '\\"password\\": \\"', "\\", "key: ", "pass:", "://a:b", "://u:p@h,",
+    "token" + " " * 80,
+    "password:\n", "password|x\n", "password:\n  - ", "password: |\n", "-----BEGIN RSA PRIVATE KEY-----\n",
+    "x:1:a:b:c ",
+    "-----END RSA PRIVATE KEY-----", "a." * 20 + "w" * 20, "eyJ" + "a" * 20 + ".", "$2b$", 'auth("a","', "mysql -p",
+    "kind: Secret\ndata:\n", '{"kty":"d":"', "cookie: a=b;", "Authorization: Digest ", "(password) VALUES (1),",
+    "chpasswd ",
+    "<password ", 'password" value', "name: PASSWORD\n  type: a\n", 'password: ["a",', "password=a.b.c.",
+    "password=a/b/",
+    "TOKEN=" + "x1Y2" * 20 + "\n" + "x1Y2" * 10 + "\n", "0" * 64 + " ", "パスワード: ", "password for x ", "İ",
+    "\ud800\0\r",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "part", [*HOSTILE, "".join(random.Random(1).choices("password=:\"'\\ \n>-|{}[]()<>tok.$%&;,@/", k=400))]
+)
+def test_the_time_grows_with_the_length(part: str) -> None:
+    """A MiB of whatever begins like a secret takes seconds, where the square of the length would take hours."""
+    text, began = (part * (2**20 // len(part) + 1))[: 2**20], time.process_time()
+
+    hide_secrets(text)
+
+    assert time.process_time() - began < 30
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_secret_is_found_in_each_place(place: str) -> None:
+    """Behind quote marks, line numbers and the signs of added lines, in a list, a call, a log line and a page."""
+    missed = []
+    for name, made in planted(frozenset(KINDS), 4):
+        hidden = hide_secrets(PLACES[place](made.text))
+        if leaks(made.secret, hidden) or leaks(made.secret, html.unescape(hidden)):
+            missed.append((name, hidden))
+    assert missed == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_found_in_each_form(form: str) -> None:
+    """In files, commands, calls and talk of all sorts."""
+    made = [formed(form, random.Random(f"{form}/{at}")) for at in range(6)]
+
+    assert [plant.text for plant in made if leaks(plant.secret, hide_secrets(plant.text))] == []

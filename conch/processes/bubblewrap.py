@@ -155,6 +155,6 @@ def _failure(command: Sequence[str], descriptors: Sequence[int]) -> str | None:
 
 def _switch(name: str) -> int | None:
     try:
-        return int(Path("/proc/sys", *name.split(".")).read_text())
+        return int(Path("/proc/sys", *name.split(".")).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None

@@ -25,7 +25,8 @@ async def run_witness(journal: MemoryJournal, *facts: Event) -> None:
         for fact in facts:
             await bus.publish(subject_of(fact), encode(fact), id=fact.id)
         end = (await bus.state()).last
-        stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, bind(witness, ServiceContext(Settings(), Path())))
+        spec = bind(witness, ServiceContext(Settings(), Path()))
+        stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, spec)
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(30):
             tasks.create_task(runtime.run(stop), name="witness")
             while runtime.handled < end:

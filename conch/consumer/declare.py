@@ -36,6 +36,7 @@ def consumer(
     begin: Literal["start", "weights"] = "start",
     emits: Sequence[type[Event]] = (),
     setup: Callable[[ServiceContext], Any] | None = None,
+    again: Callable[[Any, Any, Event], Awaitable[Any]] | None = None,
     close: Callable[[Any], Awaitable[None]] | None = None,
     enabled_by: str | Sequence[str] = (),
     instances: str | None = None,
@@ -63,6 +64,9 @@ def consumer(
       the function's last argument, and the argument of `initial`, of `close`, and of `version` and `at_once` where
       those are functions. A ConfigError or ContractError leaves the consumer down; after any other error it is
       started again. The context of a plug-in has the settings without secrets and addresses.
+    * `again`: `async (state, event, published) -> state`, for a fold whose next version may answer otherwise: the state
+      after an event that was handled before a crash, where the stream has another fact under the id than the fold
+      returned now. What was published counts.
     * `close`: `async (value)`, called once when the consumer ends, after the last event in hand; also when it fails or
       is cancelled.
     * `enabled_by`: keys of conch.yaml (`"edge.bridge"`); the consumer runs where one of them is set, that is neither
@@ -108,6 +112,7 @@ def consumer(
             begin=begin,
             emits=_emitted(f"consumer {own}", emits),
             setup=setup,
+            again=again,
             close=close,
             enabled_by=_keys(f"consumer {own}", enabled_by),
             instances=_keys(f"consumer {own}", instances)[0] if instances is not None else None,

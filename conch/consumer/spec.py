@@ -93,6 +93,7 @@ class ConsumerDeclaration:
     begin: Literal["start", "weights"] = "start"
     emits: tuple[type[Event], ...] = ()
     setup: Callable[[ServiceContext], Any] | None = None
+    again: Callable[[Any, Any, Event], Awaitable[Any]] | None = None
     close: Callable[[Any], Awaitable[None]] | None = None
     enabled_by: tuple[str, ...] = ()
     instances: str | None = None
@@ -117,6 +118,7 @@ class ConsumerDeclaration:
             linger=self.linger,
             batch=self.batch,
             at_once=at_once,
+            again=self.again,
             close=partial(self.close, *given) if self.close is not None else None,
         )
 

@@ -8,6 +8,7 @@ from .chain import CONSUMER as CONSUMER
 from .chain import GENESIS as GENESIS
 from .chain import VERSION as VERSION
 from .chain import ChainState as ChainState
+from .chain import follow_mark as follow_mark
 from .chain import seal as seal
 from .compare import Difference as Difference
 from .compare import EventRow as EventRow

@@ -128,6 +128,14 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     return _advanced(state, fact, mark, digest), mark
 
 
+def follow_mark(state: ChainState, fact: Witnessed, mark: Mark) -> ChainState:
+    """The chain after `fact` where this mark of it was published before, by a version that seals otherwise: the chain
+    goes on from the mark that is there."""
+    digest = None if isinstance(fact, ActionTaken) else fact_digest(fact.id)
+    values = fact.values if isinstance(fact, PolicySet) else state.values
+    return _advanced(evolve(state, values=values), fact, mark, digest)
+
+
 def _collected(
     state: ChainState, waiting: UnsealedScores, fact: Scored | CycleReflected, digest: str | None
 ) -> ChainState:

@@ -152,7 +152,7 @@ class RunOutput:
             else:
                 self._write(say, self._line(event))
             self.totals.append(event.total)
-            self._report_failed(event)
+        self._report_failed(event)  # a score that is not waited for comes with a later revision
         self._recorded[event.agent] = max(event.cycle or 0, self._recorded.get(event.agent, 0))
 
     def _line(self, event: ExperienceRecorded) -> str:

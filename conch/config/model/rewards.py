@@ -48,8 +48,7 @@ class OutsidePartSettings(SettingsSection):
     range: tuple[float, float] = (0.0, 1.0)
     """The least and the greatest possible value."""
     scorer: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,47}$")] | None = None
-    """Scorer named in its events; none: a scorer of the component's own name. `human`: `conch reward score`, for which
-    no experience waits."""
+    """Scorer named in its events; none: a scorer of the component's own name. `human`: a person, not waited for."""
     deadline: Annotated[float, Field(gt=0)] | None = None
     """Seconds from the act after which it is recorded as timeout, if it has a weight; none: rewards.deadline."""
     held_out: bool = False

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from conch import consumer
 from conch.consumer import envelope_after
 from conch.folds import made_of
-from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal
+from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, follow_mark, seal
 from conch_schemas import (
     OF_TRAINING,
     ActApproved,
@@ -19,6 +19,7 @@ from conch_schemas import (
     AlarmRaised,
     AnswerRated,
     CycleReflected,
+    Event,
     ExperienceRecorded,
     ForkScored,
     GoalAccepted,
@@ -39,6 +40,12 @@ from conch_schemas import (
 
 LINGER = 0.03
 """Seconds. Hashing and chaining the facts of a cycle is the most work of all consumers, and no score waits for it."""
+
+
+async def follow_published(state: ChainState, fact: Witnessed, published: Event) -> ChainState:
+    """The chain after a fact whose mark an earlier version published right before it was killed."""
+    assert isinstance(published, MarkWitnessed)
+    return follow_mark(state, fact, published.mark)
 
 
 @consumer(
@@ -71,6 +78,7 @@ LINGER = 0.03
     state=ChainState,
     linger=LINGER,
     emits=[MarkWitnessed],
+    again=follow_published,
 )
 def witness(state: ChainState, fact: Witnessed) -> tuple[ChainState, MarkWitnessed | None]:
     """The chain of one agent: one mark per act, one for its scores, one per alarm, message, goal, pause, person's

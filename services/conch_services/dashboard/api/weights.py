@@ -45,8 +45,8 @@ async def set_weights(world: TheWorld, agent: AgentPath, said: WeightsRequest) -
     why = f"the page: {', '.join(f'{one}={weight:g}' for one, weight in said.weights.items())}"[:500]
     try:
         refuse_unpayable(settings, found, in_force, said.weights)
-        changed = changed_weights(settings, found, in_force, said.weights)
-        wanted, why = changed.table, f"{why} ({changed.words})" if changed.words else why
+        other = changed_weights(settings, found, in_force, said.weights)
+        wanted, why = other.table, f"{why} ({other.words})" if other.words else why
         parts = expected_parts(with_weights(settings, wanted), found)
         file = weights_file(world.home, None, run) if len(run.agents) == 1 else None
         if file is not None:

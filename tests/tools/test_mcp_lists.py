@@ -12,6 +12,7 @@ import pytest
 
 from conch.config import McpServerSettings, ToolSettings
 from conch.errors import UsageError
+from conch.secrets import HIDDEN
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext, open_servers
 from conch_schemas import Action, Outcome
 
@@ -356,7 +357,7 @@ async def test_a_server_that_dies_in_a_call_shows_its_last_line(take: Take, unti
     taken = await take(GOOD, at="call", stderr="bad token tok-123456789\n", settings={"env": {"T": "tok-123456789"}})
     outcome = await taken("raw_good", q="x")
 
-    words = "it ended its process (status 1), its last line: bad token [secret]"
+    words = f"it ended its process (status 1), its last line: bad token {HIDDEN}"
     assert outcome.error == f"the MCP server raw is gone: {words}"
     await until(lambda: taken.told)
     assert taken.told[0].startswith(f"the MCP server raw is gone ({words}); it is started again in")

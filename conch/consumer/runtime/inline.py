@@ -40,6 +40,7 @@ class Inline:
                 or agent_queue.free.locked()
                 or not arrived.is_event
                 or context.breaker.is_open
+                or self._may_be_published(arrived)
             ):
                 self._queues.enqueue(agent_queue, arrived)
                 continue
@@ -50,6 +51,11 @@ class Inline:
                 self._queues.enqueue(agent_queue, arrived)
         handling.set(None)
         self._in_flight_batches.publish(in_flight)
+
+    def _may_be_published(self, arrived: ReceivedEvent) -> bool:
+        """Whether an earlier run may have published another fact of the event, which the state has to follow: its lane
+        looks for one."""
+        return self._spec.again is not None and arrived.seq <= self._context.output.known_upto
 
     async def _load_states(self, arrivals: Sequence[ReceivedEvent]) -> None:
         for agent in {arrived.agent for arrived in arrivals}:

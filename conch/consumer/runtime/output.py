@@ -60,6 +60,8 @@ class ConsumerOutput:
         self.known: dict[str, int] = {}
         """Ids of its own events that are on the stream behind its position, and where: an earlier run published
         them."""
+        self.known_upto = 0
+        """Sequence of the last of these events; 0: there is none."""
 
     def messages(self, facts: Facts, known: Container[str] | None = None) -> list[OutgoingMessage]:
         """The messages to publish for `facts`. Raises ContractError for what is no event, or too large a one."""
@@ -144,9 +146,10 @@ class ConsumerOutput:
 
     async def look(self, after: int) -> None:
         """Find what an earlier run may have published already: behind the first event still to handle."""
-        self.known = {}
+        self.known, self.known_upto = {}, 0
         async for delivery in self._bus.read([subject_filter(kind) for kind in self._spec.kinds], after=after):
             self.known = await self.published_since(delivery.seq)
+            self.known_upto = max(self.known.values(), default=0)
             return
 
     async def published_since(self, seq: int) -> dict[str, int]:

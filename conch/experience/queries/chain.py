@@ -67,8 +67,7 @@ _OUTSIDE: Final = {
 }
 """By table: id, place, agent, body and two more columns of the events that belong to no act, or stand beside it."""
 _PROMPTS: Final = "SELECT substr(kind, 8), unpacked(body), seq FROM contexts WHERE act = 0 AND kind LIKE 'policy:%'"
-_OTHERS: Final = """
-    SELECT unpacked(body) FROM marks WHERE agent <> ? AND act IS NULL AND unpacked(body) LIKE '%"domain":"policy"%'"""
+_OTHERS: Final = "SELECT unpacked(body) FROM marks WHERE agent <> ? AND act IS NULL"
 _STRAYS: Final = (
     (
         "act",
@@ -195,7 +194,9 @@ class SqlChain:
     def policy_marks_of_others(self, agent: str) -> Iterator[Mark]:
         for (body,) in self._file.rows(_OTHERS, agent):
             with suppress(ValidationError):
-                yield Mark.model_validate_json(body)
+                mark = Mark.model_validate_json(body)
+                if mark.domain == "policy":
+                    yield mark
 
     def strays(self) -> list[tuple[str, int]]:
         return [(what, number) for what, query in _STRAYS for (number,) in self._file.rows(query)]

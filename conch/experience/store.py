@@ -358,6 +358,10 @@ class ChainReader(Protocol):
         """What is added to a sequence of the present stream to make a place; above 0 once the stream was replaced."""
         ...
 
+    def reach(self) -> int:
+        """The highest place that the store says it has read, also before its position was set back."""
+        ...
+
     def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
         """What there is of these actions, as of one moment; an action without any row is left out."""
         ...

@@ -163,14 +163,20 @@ def unsealed_scores(marks: Sequence[Mark], stored: StoredAct) -> list[str]:
     """The ids of the stored scores that none of these marks of one act seals, sorted.
 
     None where a mark of the act is from before scores were sealed one by one. Scores that were lost with their stream
-    before they were sealed stand in the sealed verdict.
+    before they were sealed stand in the verdict, where one of the marks seals that.
     """
     if is_from_before_facts(marks):
         return []
     bare = set(stored.scores) - {fact.id for mark in marks for fact in sealed_facts(mark) if fact.kind == SCORE}
-    if bare and stored.verdict and any(map(is_joint, marks)):
+    if bare and stored.verdict and _seals_verdict(marks, stored):
         bare -= _judged(stored.verdict)
     return sorted(bare)
+
+
+def _seals_verdict(marks: Sequence[Mark], stored: StoredAct) -> bool:
+    """Whether one of these marks of one act seals the stored revision as it is."""
+    facts = [fact for mark in marks for fact in sealed_facts(mark) if fact.kind in (VERDICT, FIGURES)]
+    return any(fact.id == str(stored.revision) and _verdict_held(fact, stored) is True for fact in facts)
 
 
 def is_from_before_facts(marks: Sequence[Mark]) -> bool:

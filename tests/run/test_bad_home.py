@@ -252,11 +252,12 @@ def test_marks_go_on_after_the_stream_was_lost(house: House) -> None:
     house.run("--cycles", "1", "--script", house.endless())
     found = json.loads(house.conch("mark", "verify", "--json"))
 
-    assert "10 marks of 5 acts of echo hold" in said
+    assert re.search(r"\d+ marks of 5 acts of echo hold", said)
     assert said.count("lost: after cycle 2 the stream was made anew") == 1
-    assert "the chain goes on behind mark 5" in said
     assert found["ok"]
-    assert found["lost"] == [{"cycle": 2, "mark": 5}, {"cycle": 4, "mark": 9}]
+    assert [lost["cycle"] for lost in found["lost"]] == [2, 4]
+    assert 7 <= found["lost"][0]["mark"] < found["lost"][1]["mark"] < found["marks"]
+    assert f"the chain goes on behind mark {found['lost'][0]['mark']}" in said
 
 
 def test_a_chain_that_was_cut_is_found_out_whatever_became_of_the_stream(house: House) -> None:
@@ -271,9 +272,9 @@ def test_a_chain_that_was_cut_is_found_out_whatever_became_of_the_stream(house: 
     house.run("--cycles", "2", "--script", house.endless())
     after = house.refused("mark", "verify", status=4)
 
-    wrong = [re.findall(r"(\d+) found wrong", said) for said in (before, after)]
-    assert wrong[0] == wrong[1]  # scores that came late have marks of their own, so their number differs between runs
-    assert int(wrong[0][0]) >= 3
+    for said in (before, after):
+        [wrong] = re.findall(r"(\d+) found wrong", said)
+        assert int(wrong) >= 3
     assert "conch bus restore FILE" in after
 
 
@@ -300,7 +301,9 @@ def test_a_history_that_is_gone_is_said_and_no_number_is_used_again(house: House
     assert not {row["action_id"] for row in live.rows} & set(actions)
     assert "acted before" not in again.said
     assert [row["cycle"] for row in again.rows] == [1005]
-    house.conch("mark", "verify")
+    assert "was signed on" in house.refused("mark", "verify", status=4), (
+        "the checkpoints know of the marks that are gone"
+    )
 
 
 def test_a_history_of_before_cycles_were_counted_is_missed_too(house: House) -> None:

@@ -212,6 +212,9 @@ class SqlChain:
     def base(self) -> int:
         return self._file.base()
 
+    def reach(self) -> int:
+        return max(self._file.base() + max(self._file.positions()), int(self._file.meta("highest") or 0))
+
     def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
         with self._file.snapshot():
             db = self._file.db
@@ -243,7 +246,9 @@ class SqlChain:
         uid = self._agentuid(agent)
         if uid is None:
             return found
-        spans = self._file.rows(_REMOVED, agent)
+        # Retention removes the first cycles: what is gone behind an act that is there, it did not remove.
+        (kept,) = self._file.row("SELECT min(cycle) FROM acts WHERE agent = ?", agent)
+        spans = [(first, min(last, kept - 1)) for first, last in self._file.rows(_REMOVED, agent)]
         for step in range(_STEPS):
             if found == actions:
                 break

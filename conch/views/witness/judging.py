@@ -152,6 +152,8 @@ def _of_events(unsealed: UnsealedRows, stream: StreamComparison, sealed: dict[st
         if identity in stream.events:
             if stream.is_known and row.seq != stream.base + stream.events[identity]:
                 yield f"{row.words} has the place {row.seq}, which is not its place in the stream.", "altered"
+        elif identity in unsealed.contradicted:
+            yield f"{row.words} in the store is not what was recorded.", "altered"
         elif identity in stream.met:
             yield f"{row.words} in the store is not the one on the stream.", "altered"
         elif row.table == "weights" and _is_version(row) is False:

@@ -22,7 +22,6 @@ from conch.witness import (
     Verification,
     corrections_of,
     differences,
-    is_event,
     is_joint,
     is_without_words,
     sealed_events,
@@ -52,6 +51,8 @@ class Compared(View):
     unproven: int = 0
     """Rows (thoughts, claims, prompts, reflections, weight sets and others) of a version that did not seal them, which
     the stream does not have."""
+    unstored: int = 0
+    """Marks on the stream that the store has not read yet: a run stores them."""
 
 
 class SealedFacts:
@@ -88,6 +89,8 @@ class SealedFacts:
         self.unread: set[str] = set()
         """Records of removals that the witness has not read, or whose mark the store has not."""
         self.stream: int | None = None
+        self.unstored = 0
+        """Marks on the stream that the store has not read."""
 
     def take(self, reader: ExperienceReader, marks: Sequence[Mark]) -> None:
         """Compare the next marks with the rows of their acts. Raises StoreError."""
@@ -112,12 +115,15 @@ class SealedFacts:
         places: dict[str, int | None] = {} if act is None else {**act.places, mark.event: _place_of(mark, act)}
         if self.with_stream:
             self._events |= {
-                identity: SealedEvent(content, mark.sequence, places.get(identity))
+                identity: SealedEvent(
+                    content, mark.sequence, places.get(identity), others=_others(self._events.get(identity), content)
+                )
                 for identity, content in sealed_events(mark)
             }
         if mark.domain in _BESIDE and not (mark.domain == "needs" and mark.action_id):  # those are among the act's rows
             is_forgotten = is_without_words(mark) or mark.action_id in self._removed
-            self._beside[mark.event] = SealedEvent(mark.content, mark.sequence, None, is_forgotten)
+            others = _others(self._beside.get(mark.event), mark.content)
+            self._beside[mark.event] = SealedEvent(mark.content, mark.sequence, None, is_forgotten, others)
         for fact in sealed_facts(mark) if mark.domain == "policy" else ():
             if fact.kind == PROMPT:
                 self._prompts.setdefault(fact.id, set()).add(fact.content)
@@ -192,12 +198,14 @@ class SealedFacts:
             sealed = self._beside.get(row.id)
             if row.id in self._events:
                 self._events[row.id] = self._events[row.id]._replace(place=row.seq)
-            if not row.is_indexed or (sealed is not None and not is_event(row.body, sealed.content)):
+            if not row.is_indexed:
                 self.problems.append(
                     MarkProblem("altered", self._agent, None, f"{row.words} in the store is not what was recorded.")
                 )
-            elif sealed is None:
+            elif sealed is None or not sealed.holds(row.body):
                 self.unsealed.events[row.id] = row
+            if sealed is not None and not sealed.holds(row.body):
+                self.unsealed.contradicted.add(row.id)
         pruned = bool(reader.retention.removals(self._agent))
         for identity, sealed in self._beside.items():
             if identity in named:
@@ -269,6 +277,7 @@ class SealedFacts:
             self.stream = stream.held if self.with_stream else None
         judgement = judge_unsealed(self._agent, self.unsealed, stream)
         self.problems += [*stream.problems, *judgement.problems]
+        self.unstored = sum(1 for _ in stream.unread_marks())
         self.waiting, self.unproven = judgement.waiting, judgement.unproven
         self.unread = stream.unread_records | {mark.event for mark in stream.unread_marks()}
 
@@ -280,6 +289,7 @@ class SealedFacts:
             forgotten=self.forgotten,
             stream=self.stream,
             unproven=self.unproven,
+            unstored=self.unstored,
         )
 
 
@@ -290,6 +300,11 @@ def _place_of(mark: Mark, act: StoredAct) -> int | None:
     corrected = {fact.content for fact in sealed_facts(mark) if fact.kind == CORRECTION}
     places = [act.places.get(kind) for kind, digest in corrections_of(act).items() if digest in corrected]
     return places[0] if len(places) == 1 else act.places.get(mark.event)
+
+
+def _others(before: SealedEvent | None, content: str) -> tuple[str, ...]:
+    """What earlier marks seal of an event beside this content."""
+    return () if before is None else tuple({*before.others, before.content} - {content})
 
 
 def _sentence(what: str, action: str) -> str:
@@ -308,6 +323,8 @@ def compared_words(found: Compared) -> str:
             f"; {found.unproven} rows were recorded by a version that sealed less, and the stream has them no more: "
             "nothing proves them"
         )
+    if found.unstored:
+        said += f"; {found.unstored} marks on the stream are not stored yet: the next run stores them"
     return f"{said}; {found.forgotten} removed at a person's request" if found.forgotten else said
 
 

@@ -108,6 +108,12 @@ class SealedEvent(NamedTuple):
     """Where the store says that it stands in the stream; None: not known."""
     is_forgotten: bool = False
     """Whether it was removed at a person's request."""
+    others: tuple[str, ...] = ()
+    """What earlier marks seal under the same id: a run says some events anew after the stream was lost."""
+
+    def holds(self, body: bytes) -> bool:
+        """Whether these bytes are the event that one of its marks seals."""
+        return any(is_event(body, content) for content in (self.content, *self.others))
 
 
 class StorePlace(NamedTuple):
@@ -119,12 +125,14 @@ class StorePlace(NamedTuple):
     """What is added to a sequence to make a place."""
     last: int
     """The highest place of the agent's rows."""
+    reach: int = 0
+    """The highest place that the store says it has read."""
 
 
 def store_place(reader: ExperienceReader, agent: str) -> StorePlace:
     """The place of the store. Raises StoreError."""
     last = reader.chain.last_place(agent)  # before the position, which goes on during a run
-    return StorePlace(reader.position(), reader.epoch(), reader.chain.base(), last)
+    return StorePlace(reader.position(), reader.epoch(), reader.chain.base(), last, reader.chain.reach())
 
 
 class _Header(msgspec.Struct):
@@ -196,7 +204,8 @@ class StreamComparison:
         state = await bus.state()
         self.is_known = is_known = self._store.epoch == state.epoch
         self.position = self._store.position if is_known else 0
-        self.base = self._store.base if is_known else self._store.last
+        base = await self._base_by_marks(bus, chain)
+        self.base = base if base is not None else self._store.base if is_known else self._store.last
         kinds: tuple[type[Event], ...] = (
             *SEALED_KINDS,
             ExperienceRecorded,
@@ -210,6 +219,28 @@ class StreamComparison:
         self.was_read = True
         self.problems += [*self._altered(), *self._misplaced(state.last, is_known=is_known)]
         self.problems += self._cut_off(chain)
+
+    async def _base_by_marks(self, bus: Bus, chain: Verification) -> int | None:
+        """What the place of the newest mark that store and stream both have says of the base, whatever the store says
+        of it; None: they have none."""
+        subject = subject_filter(MarkWitnessed, self._agent)
+        newest = await bus.last(subject)
+        if newest is not None and (base := self._base_by(newest, chain)) is not None:
+            return base
+        async for delivery in bus.read([subject]):
+            if (base := self._base_by(delivery, chain)) is not None:
+                return base
+        return None
+
+    def _base_by(self, delivery: Delivery, chain: Verification) -> int | None:
+        try:
+            event = decode(delivery.data)
+        except ContractViolationError:
+            return None
+        if not isinstance(event, MarkWitnessed) or chain.head(event.mark.sequence) != event.mark.hash:
+            return None
+        place = self._marks.get(event.mark.sequence)
+        return None if place is None else place - delivery.seq
 
     def _take(self, delivery: Delivery, chain: Verification, *, is_known: bool) -> None:
         try:
@@ -226,7 +257,9 @@ class StreamComparison:
             return  # consumers write dead letters of it
 
     def _take_sealed(self, delivery: Delivery, header: _Header, sealed: SealedEvent, *, is_known: bool) -> None:
-        if not is_event(delivery.data, sealed.content):
+        if not sealed.holds(delivery.data):
+            if 0 < self._marks.get(sealed.sequence, 0) <= self.base:
+                return  # sealed on a stream that was lost; a run has said it anew
             self._wrong[header.id] = header.type.removeprefix("conch.v1.")
             return
         self._held.add(header.id)
@@ -318,10 +351,16 @@ class StreamComparison:
         if is_known and self.position > end:
             what = f"The store has read the stream up to {self.position}, and the stream ends at {end}."
             yield MarkProblem("missing", self._agent, None, what)
-        if is_known and self._store.last > self._store.base + self.position:
+        if is_known and self._store.last > self._store.reach:
             what = (
-                f"The store says that it has read the stream up to {self.position}, and has rows of the place "
-                f"{self._store.last - self._store.base}: its position was changed."
+                f"The store says that it has read up to the place {self._store.reach}, and has rows of the place "
+                f"{self._store.last}: its position was changed."
+            )
+            yield MarkProblem("altered", self._agent, None, what)
+        if self.base != self._store.base and is_known:
+            what = (
+                f"The store says that this stream begins at the place {self._store.base}, and has its marks at places "
+                f"that begin at {self.base}."
             )
             yield MarkProblem("altered", self._agent, None, what)
 

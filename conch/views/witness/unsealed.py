@@ -68,6 +68,9 @@ class UnsealedRows:
     """Actions with a row of `contexts` whose act a version recorded that seals all of them."""
     events: dict[str, EventRow] = field(default_factory=dict)
     """By id: rows that belong to no act, or stand beside it."""
+    contradicted: set[str] = field(default_factory=set)
+    """Ids of those of `events` that a mark seals with another content: said anew after the stream was lost, or
+    altered."""
     prompts: dict[str, tuple[str, int]] = field(default_factory=dict)
     """System prompts with their places, by their policy."""
     since: float = math.inf

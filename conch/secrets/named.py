@@ -16,10 +16,11 @@ from conch.secrets.values import is_expression, is_secret
 from conch.secrets.view import SearchedText, backslashes
 from conch.secrets.wrapped import with_wrapped_lines
 
-FOREIGN: Final = (
+_FOREIGN: Final = (
     *("パスワード", "密码", "密碼", "口令", "비밀번호", "암호", "пароль", "contraseña", "hasło", "lösenord", "şifre"),
     *("κωδικός", "heslo", "סיסמה", "كلمة المرور", "पासवर्ड", "mật khẩu", "jelszó"),
 )
+FOREIGN: Final = tuple(dict.fromkeys(form for name in _FOREIGN for form in (name, name.capitalize(), name.upper())))
 """Names of passwords in other languages."""
 BEARERS: Final = frozenset((b"bearer", b"Bearer", b"BEARER"))
 _PEOPLE: Final = ("creds", "credentials", "login")
@@ -51,6 +52,10 @@ _LINE_BEGIN: Final = re.compile(
     r"|local |readonly |env |ENV |ARG |let |const |var ){0,40}\Z"
 )
 """What may stand before a name that begins its line, with the place that `grep -n` writes before it."""
+_DIRECTIVE: Final = re.compile(
+    r"(?:\A|[\n;&]|\0)[ \t\0>|+$#\"'`*-]{0,20}(?:RUN )?(?:ENV|ARG|setenv|setx|set(?: -\w{1,4})?)[ \t]{1,8}\Z"
+)
+"""A command that gives a variable a value without a sign between the two."""
 _LINE: Final = 200
 """Characters before a name in which its line begins."""
 _REST: Final = re.compile(r"[^\n\0]{0,4096}")
@@ -94,7 +99,7 @@ class ValuePlace(NamedTuple):
     @property
     def is_env(self) -> bool:
         """Whether it is a line as files of variables have it."""
-        return self.name.isupper() and self.sign in {"=", ":", ": "}
+        return self.name.isupper() and (self.sign.strip() in {"?=", "::="} or self.sign in {"=", ":", ": "})
 
     @property
     def is_loose(self) -> bool:
@@ -162,8 +167,12 @@ class NameSearch:
             if stop >= 0 and is_secret(view[match.end() : stop], grade, is_literal=True):
                 yield match.end(), stop
         elif match := WORDS.match(view, end):
-            sign = "--" if view[start : start + 1] == "-" else ""
-            yield from self._value(ValuePlace(match.end(), name, grade, sign))
+            sign, is_line = "--" if view[start : start + 1] == "-" else "", False
+            if not match[0].strip(" \t\0"):
+                if not sign and name.lower() == "pass":
+                    return
+                is_line = _DIRECTIVE.search(view, max(0, start - 40), start) is not None
+            yield from self._value(ValuePlace(match.end(), name, grade, " " if is_line else sign, is_line))
 
     def _header(self, at: int, name: str) -> list[Span] | None:
         """The secrets of a header of HTTP whose value begins at a place; None where it is none, or has none."""

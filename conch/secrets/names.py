@@ -31,7 +31,10 @@ _PASSWORDS: Final = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "contrasena", "wachtwoord", "salasana",
     "motdepasse", "mnemonic", "seedphrase", "recoveryphrase",
 )  # fmt: skip
-_PASSWORD_WORDS: Final = words_of("pass pwd pw psw passw pswd pwrd psk requirepass masterauth senha parola")
+_PASSWORD_WORDS: Final = words_of(
+    "pass pwd pw psw passw pswd pwrd psk requirepass masterauth senha parola passe clave "
+    "passord losenord adgangskode lozinka parool haslo heslo jelszo sifre sandi"
+)
 _STRONG: Final = (
     "secret", "token", "credential", "authorization", "cookie", "bearer", "webhook", "connectionstring", "sessid",
     "jsessionid",
@@ -95,7 +98,19 @@ def grade_of(name: str) -> Grade:
 def _is_glued(word: str) -> bool:
     """Whether the word ends with an abbreviation of a password: `dbpass`, `userpwd`."""
     return len(word) > 4 and word.endswith(
-        ("pwd", "rootpw", "userpw", "dbpw", "dbpass", "userpass", "rootpass", "mypass", "adminpass")
+        (
+            "pwd",
+            "rootpw",
+            "userpw",
+            "dbpw",
+            "dbpass",
+            "userpass",
+            "rootpass",
+            "mypass",
+            "adminpass",
+            "storepass",
+            "keypass",
+        )
     )
 
 

@@ -13,10 +13,10 @@ _TYPE: Final = (
     rf"(?:{_BLANKS}\|{_BLANKS}\w{{1,40}}){{0,3}}\??"
 )
 EQUALS: Final = re.compile(
-    rf"(?:{QUOTE_MARK})?[\])]?(?:\.{{2,60}}|{_BLANKS}\{{ ?get;[\w ;]{{0,40}}\}})?{_BLANKS}"
+    rf"(?:{QUOTE_MARK})?(?:\[\w{{0,20}}\]|[\])])?(?:\.{{2,60}}|{_BLANKS}\{{ ?get;[\w ;]{{0,40}}\}})?{_BLANKS}"
     rf"(?:(?P<sign>"
     rf":{_BLANKS}{_TYPE}[ \t\0]{{1,40}}=(?![=>])| As \w{1, 30} =|<-|"
-    rf"=>|:=|\?=|\+=|={{1,3}}|!==?|->|＝|：|%3[dD]|:(?!//))|\|)"
+    rf"(?:\|\||\?\?|\bor\b)=?(?={_BLANKS}{QUOTE_MARK})|:-|=>|:=|\?=|\+=|={{1,3}}|!==?|->|＝|：|%3[dD]|:(?!//))|\|)"
     rf"(?:\*\*)?{_BLANKS}(?:(?:!!?|&)\w{{1,20}}[ ])?(?P<next>{_LINE_END})?"
 )
 """`=`, `: `, `" => "`, `: str = `, `|`; at most one line end."""
@@ -37,8 +37,10 @@ ATTRIBUTE: Final = re.compile(
 )
 """Between a name and the field that has its value: `name: X` and `value: x`, on one line or on the next."""
 WORDS: Final = re.compile(
-    r"[ \t\0]{1,40}(?:(?:(?:is|was|to|as|will be|should be|set to|of|BY|value)(?: now)?|--?(?:body|value|data)"
-    r"|(?:for|of|to|on) [^\n:=]{1,60}[:=]|from \S{1,60} to|-{1,2}|[–—])[ :=]{1,3})?[ \t\0]{0,40}"
+    r"[ \t\0]{1,40}(?:(?:(?:is|was|to|as|will be|should be|set to|of|BY|value|lautet|ist|war|est|es|é|è|är|jest|это)"
+    r"(?: now)?|--?(?:body|value|data)"
+    r"|(?:for|of|to|on) [^\n:=]{1,60}?(?:[:=]| (?:is|was)(?: now)?)|from \S{1,60} to|-{1,2}|[–—])"
+    r"[ :=]{1,3})?[ \t\0]{0,40}"
     r"|,(?=[^\s\"'`,;]{8,200}[ \t]*(?:\n|\Z))",
     re.IGNORECASE,
 )

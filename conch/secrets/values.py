@@ -10,19 +10,22 @@ from conch.secrets.names import Grade, grade_of, words_of
 from conch.secrets.surprise import MOST, surprise
 
 _PLACEHOLDER: Final = re.compile(
-    r"""(?ix) [$%@]?[{<(\[].*[})>\]]  |  \$\w+  |  %\(?\w+\)?s?%?  |  [*x.•_\-#]+  |  .*\.\.\.  |  .*…
+    r"""(?ix) [$%@]?[{<(\[].*[})>\]]  |  \$(?:env:)?\w+  |  %\(?\w+\)?s?%?  |  [*x.•_\-#]+  |  .*\.\.\.  |  .*…
     | none | null | nil | true | false | undefined | void | default | unset | empty | string | redacted | hidden
     | masked | removed | secret | todo
     | (?:your|my|the|an?|some|insert|enter|put|change|replace|new|old|test|foo|bar)[-_ ][a-z_ -]*
     | (?:example|changeme|dummy|fake|sample|placeholder|insert|your)[a-z_ -]{0,40}\d{0,3}
-    | [*`_'"]{0,2}\*\w+\*?  |  \{\w+[.\[}:!(].*  |  \$\w+=.*  |  !\w+  |  (?:\{\{|\$[{(\[]).*  |  secrets?\.\S+
+    | [*`_'"]{0,2}\*[a-z_-]+\d{0,2}\*?  |  \{\w+[.\[}:!(].*  |  \$\w+=.*  |  !\w+  |  (?:\{\{|\$[{(\[]).*
+    | secrets?\.\S+  |  0x[0-9a-f]{1,16}  |  (?:[\w.-]{1,40}:)?[x*!]{1,2}:\d{1,10}:.*
     | (?:data|vault|ssm|env|file|op|arn):\S*
     """
 )
 _CALL: Final = re.compile(r"(?:new |await |async |not |lambda\b)?[A-Za-z_$][\w.$:>-]*(?:\(|\[|\{|<\w+>\()")
+_VERSION: Final = re.compile(r"(?<=[a-z])\d(?=[A-Z])")
+"""A digit between two words of a name, such as that in `OAuth2Bearer`."""
 _NAMES: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*;?")
 _PATH: Final = re.compile(
-    r"(?:~?/|\.{1,2}/|[A-Za-z]:[\\/]|file:|https?://)\S*|[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|js|ts|go|rs|c|h|md|txt|json|ya?ml"
+    r"(?:~?/|\.{1,2}/|[A-Za-z]:[\\/]|file:|https?://)\S*|[\w.-]+(?:/[\w.-]+)+/?(?:::\S*)?|[\w-]+\.(?:py|js|ts|go|rs|c|h|md|txt|json|ya?ml"
     r"|toml|pem|key|crt|cfg|ini|sh|html?|xml|csv|log|env|com|org|net|io)"
 )
 _DIGEST: Final = re.compile(r"(?:sha\d{1,3}[:-])?[0-9a-fA-F]{7,128}")
@@ -55,7 +58,7 @@ def is_expression(value: str) -> bool:
     """Whether an unquoted value is code that has a value: a call, an item, a name, names joined by dots."""
     value = value[:MOST]
     if match := _CALL.match(value):
-        name = match[0][:-1]
+        name = _VERSION.sub("", match[0][:-1])
         return not _is_mixed(name) and surprise(name) < WORDY
     if not _NAMES.fullmatch(value):
         return False

@@ -11,6 +11,8 @@ from typing import Final
 from conch.secrets.names import Grade, grade_of
 
 _ESCAPE: Final = re.compile(r"(?<!\\)\\+(?:[\"'`/nrt&]|u00(?:2[267]|3[cdeCDE]|0[adAD]))")
+_COLOUR: Final = re.compile(r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;:?]{0,40}[A-Za-z]")
+"""A control sequence of a terminal, such as the one that begins a colour; as it is, or as an escape."""
 _ENTITY: Final = re.compile(r"&(?:quot|#0?3[49]|#x2[27]|apos|lt|gt);")
 _MARGIN: Final = re.compile(r"^(?: {0,7}\d{1,7}\t|\+)", re.MULTILINE)
 """Line numbers as `cat -n` writes them, and the sign of an added line."""
@@ -35,13 +37,15 @@ _WORD_BEFORE: Final = re.compile(r"[A-Za-z]{2,20}(?=[ ]\Z)")
 
 class SearchedText:
     """A text, and its `view`: each escape of JSON, such as backslash and `n`, as blanks (NUL) and the character that it
-    stands for, each entity of HTML likewise, and line numbers as blanks. Each character keeps its place."""
+    stands for, each entity of HTML likewise, colours and line numbers as blanks. Each character keeps its place."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         view = text
         if "\0" in text or "\r" in text:
             view = view.replace("\0", " ").replace("\r\n", " \n").replace("\r", "\n")
+        view = view.replace("\u00a0", " ").replace("\u202f", " ") if not text.isascii() else view
+        view = _COLOUR.sub(_emptied, view) if "\x1b" in view or "\\" in view else view
         view = _ESCAPE.sub(_unescaped, view) if "\\" in text else view
         view = _ENTITY.sub(_written_out, view) if "&" in view else view
         self.view = _MARGIN.sub(_blanked, view) if "\t" in view or "+" in view else view
@@ -113,6 +117,10 @@ def _written_out(entity: re.Match[str]) -> str:
 
 def _blanked(number: re.Match[str]) -> str:
     return " " * len(number[0])
+
+
+def _emptied(sequence: re.Match[str]) -> str:
+    return "\0" * len(sequence[0])
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -24,6 +24,8 @@ log = get_logger(__name__)
 
 GIVE_UP_SECONDS = 30.0
 """Seconds that a run of a set number of cycles waits for a mind that never answered."""
+MAX_UNREAD = 5
+"""Replies to one question, in a row, that cannot be read: a run of a set number of cycles ends then."""
 SILENT_SECONDS = 2.0
 """How long a mind may take, that has not taken half as long before, until it is said that it is waited for."""
 
@@ -56,9 +58,10 @@ class ModelRetry:
 
         Raises StoppedError when told to stop meanwhile; ModelError when the mind never answered before and the error is
         fatal, or the run has a set number of cycles and the endpoint is unreachable, or no complete answer came for
-        GIVE_UP_SECONDS: in these cases a person is there to correct it.
+        GIVE_UP_SECONDS: in these cases a person is there to correct it. ModelError also when a run of a set number of
+        cycles could not read MAX_UNREAD replies in a row: the next one will be no other.
         """
-        failures, began = 0, monotonic()
+        failures, unread, began = 0, 0, monotonic()
         while True:
             try:
                 return await self.once(ask())
@@ -69,6 +72,9 @@ class ModelRetry:
                 left = GIVE_UP_SECONDS - (monotonic() - began) if self._control.batch and not self._spoke else None
                 hopeless = left is not None and (error.unreachable or left <= 0)
                 if not self._spoke and (error.fatal or hopeless):
+                    raise
+                unread = unread + 1 if error.unread and error.status is None else 0
+                if self._control.batch and unread >= MAX_UNREAD:
                     raise
                 await self._wait(error, failures, left)
 

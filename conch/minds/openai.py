@@ -309,4 +309,5 @@ def _refuse_lost_call(sampling: Sampling, reply: StreamedReply, where: str) -> N
     """Raises ModelError for a reply that was to be a call of a tool, or is nothing else, and whose call is lost."""
     is_call = sampling.form is not None and sampling.form.kind == "tools"
     if reply.has_lost_call and (is_call or not any(reply.parts)):
-        raise ModelError(f"{where} replied by a call of a tool that cannot be read", unread=True)
+        what = "replied by a call of a tool that cannot" if is_call else "sent a reply with no text that can"
+        raise ModelError(f"{where} {what} be read", unread=True)

@@ -100,6 +100,41 @@ async def test_a_run_of_set_length_gives_a_failing_mind_up(life: Life, monkeypat
         await life.run(1)
 
 
+@pytest.mark.parametrize("spoke", [False, True])
+async def test_a_run_of_set_length_gives_up_a_mind_that_cannot_be_read(life: Life, spoke: bool) -> None:
+    """Five unread replies to one question, also behind a thought that was read: the run ends with the reason."""
+    life.batch = True
+    unread = [ModelError(f"unread {n}", unread=True, retry_after=0.001) for n in range(1, 9)]
+    life.mind.thinks = lambda _: life.mind.failures.extend(unread) or "Hm."
+    life.mind.failures = [] if spoke else list(unread)
+
+    with pytest.raises(ModelError, match="unread 5") as raised:
+        await life.run(1)
+
+    assert raised.value.exit_code == 3
+    assert len(life.facts(ThoughtFormed)) == spoke
+    assert life.facts(ActionTaken) == []
+
+
+async def test_replies_that_cannot_be_read_are_waited_for_where_they_may_end(life: Life) -> None:
+    """A run without a set length; an overloaded endpoint (a status) or one that is away, of a mind that spoke."""
+
+    def failing(count: int = 9, **kind: Any) -> list[ModelError]:
+        return [ModelError("odd", retry_after=0.001, **kind) for _ in range(count)]
+
+    ways = (
+        (False, failing(unread=True)),
+        (True, failing(unread=True, status=529)),
+        (True, failing(unreachable=True)),
+        (True, failing(4, unread=True) + failing(1, unreachable=True) + failing(4, unread=True)),
+    )
+    for cycles, (batch, failures) in enumerate(ways, 1):
+        life.batch = batch
+        life.mind.thinks = lambda _, failures=failures: life.mind.failures.extend(failures) or "Hm."
+        await life.run(cycles)
+        assert len(life.facts(ActionTaken)) == cycles
+
+
 async def test_a_mind_that_takes_its_time_is_said_to_be_waited_for(
     life: Life, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,16 +188,20 @@ async def test_a_call_that_is_no_call_is_an_error(part: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("constrain", "stream"),
+    ("constrain", "stream", "sentence"),
     [
-        ("tools", delta("I look.") + LAST),
-        ("tools", calls({"index": 0, "id": "a", "function": {"arguments": ARGUMENTS}}) + LAST),
-        ("off", delta("") + LAST),
+        ("tools", delta("I look.") + LAST, "replied by a call of a tool that cannot be read"),
+        (
+            "tools",
+            calls({"index": 0, "id": "a", "function": {"arguments": ARGUMENTS}}) + LAST,
+            "replied by a call of a tool that cannot be read",
+        ),
+        ("off", delta("") + LAST, "sent a reply with no text that can be read"),
     ],
 )
-async def test_a_call_that_the_endpoint_has_lost_is_no_reply(constrain: str, stream: bytes) -> None:
-    """The model's words are not there: it is asked again, and nothing is scored."""
-    with pytest.raises(ModelError, match="a call of a tool that cannot be read") as raised:
+async def test_a_call_that_the_endpoint_has_lost_is_no_reply(constrain: str, stream: bytes, sentence: str) -> None:
+    """The model's words are not there: it is asked again, and nothing is scored. A call is named where tools were."""
+    with pytest.raises(ModelError, match=sentence) as raised:
         await asked(head() + stream, constrain)
 
     assert raised.value.unread

@@ -61,6 +61,17 @@ async def test_what_the_model_wrote_is_never_a_reply_that_could_not_be_read() ->
         assert (len(endpoint.requests), reply.unread) == (1, 0)
 
 
+async def test_an_endpoint_whose_words_are_beside_the_content_is_read() -> None:
+    """`text` in place of `content` in each part, as of a completion that is no chat."""
+    said = b'data: {"choices": [{"index": 0, "delta": {"text": "DO_NOTHING: rest"}, "finish_reason": "stop"}]}\n\n'
+    async with serving(head() + said + DONE) as endpoint:
+        mind = mind_of(endpoint)
+        reply = await mind.complete(decision())
+        await mind.close()
+
+    assert (reply.text, reply.unread, len(endpoint.requests)) == ("DO_NOTHING: rest", 0, 1)
+
+
 async def test_a_refused_request_is_no_reply() -> None:
     """A key that is not accepted says nothing of the model's words."""
     async with serving(whole(401, "{}"), FINE) as endpoint:

@@ -46,6 +46,8 @@ def part(name: str | None, arguments: Any, **more: Any) -> dict[str, Any]:
         [{"type": "output_text", "text": "DO_NOTHING: rest", "annotations": []}],
         [{"type": "text", "text": {"value": "DO_NOTHING: rest", "annotations": []}}],
         {"type": "text", "text": "DO_NOTHING: rest"},
+        {"type": "text", "content": "DO_NOTHING: rest"},
+        [{"type": "output_text", "value": "DO_NOTHING: rest"}],
         ["DO_NOTHING: ", "rest"],
         [{"text": "DO_NOTHING: rest"}],
         [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, "DO_NOTHING: rest"],
@@ -146,6 +148,15 @@ def test_the_first_call_is_found_however_calls_are_numbered(chunks: list[Any]) -
         {"tool_calls": [{"id": "a", "type": "function", "name": "filesystem", "arguments": TEXT}]},
         {"tool_calls": [{"name": "filesystem", "parameters": ARGUMENTS}]},
         {"function_call": {"name": "filesystem", "arguments": TEXT}},
+        {"tool_calls": [{"function": {"name": "filesystem", "args": ARGUMENTS}}]},
+        {"tool_calls": [{"functionCall": {"name": "filesystem", "args": ARGUMENTS}}]},
+        {"tool_calls": [part("filesystem", json.dumps(TEXT))]},
+        {"tool_calls": [part("filesystem", json.dumps(json.dumps(TEXT)))]},
+        {"tool_calls": [part("filesystem", [ARGUMENTS])]},
+        {"tool_calls": [part("filesystem", [TEXT[:9], TEXT[9:]])]},
+        {"functionCall": {"name": "filesystem", "args": ARGUMENTS}},
+        {"content": [{"text": "I look."}, {"functionCall": {"name": "filesystem", "args": ARGUMENTS}}]},
+        {"content": [{"toolUse": {"toolUseId": "a", "name": "filesystem", "input": ARGUMENTS}}]},
         {"content": ["I look.", {"type": "tool_use", "name": "filesystem", "input": ARGUMENTS}]},
     ],
 )  # fmt: skip
@@ -161,9 +172,78 @@ def test_arguments_that_come_as_objects_add_up() -> None:
     first = calls(part("filesystem", "", index=0))
     fields = [calls(part(None, {key: value}, index=0)) for key, value in ARGUMENTS.items()]
 
-    for chunks in ([calls(part(None, ARGUMENTS, index=0))], fields):
+    grown = [calls(part(None, value, index=0)) for value in ({"operation": "li"}, {"operation": "list"}, ARGUMENTS)]
+
+    for chunks in ([calls(part(None, ARGUMENTS, index=0))], fields, grown):
         assert json.loads((reply_of(first, *chunks).call or ("", ""))[1]) == ARGUMENTS
     assert reply_of(calls(part("git", []))).call == ("git", "{}")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["{}", TEXT],
+        ["{}", TEXT[:9], TEXT[9:]],
+        ["{}", "{}", TEXT],
+        ["null", TEXT],
+        [{}, TEXT],
+        [{}, TEXT[:9], TEXT[9:]],
+        [[], TEXT],
+        [TEXT, "{}"],
+        [TEXT, {}],
+        [TEXT, TEXT],
+        [ARGUMENTS, TEXT],
+        [TEXT[:9], TEXT],
+        [TEXT[:1], TEXT[:2], TEXT[:9], TEXT],
+        [TEXT[:9], TEXT[:9], TEXT, TEXT],
+        ["{}", TEXT[:9], TEXT],
+    ],
+)
+@pytest.mark.parametrize("is_named", [False, True])
+def test_parts_of_arguments_that_repeat_or_precede_the_others_are_no_part_of_them(
+    parts: list[Any], is_named: bool
+) -> None:
+    """An empty object that stands for arguments to come; each part with all the text so far."""
+    first, *others = parts
+    chunks = [calls(part("filesystem" if is_named else None, arguments, index=0)) for arguments in others]
+
+    name, arguments = reply_of(calls(part("filesystem", first, id="a", index=0)), *chunks).call or ("", "")
+
+    assert (name, json.loads(arguments)) == WHOLE
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ['{"a":', '{"a":1}}'],
+        ['{"text": "', "{}", '{}"}'],
+        ['{"a": ["', '["', '["]}'],
+        ["{", '"a": "{"', "}"],
+    ],
+)
+def test_parts_that_only_look_repeated_are_joined(parts: list[str]) -> None:
+    """An object in an object, a text with braces in it: where what is joined is an object, it is the arguments."""
+    assert reply_of(*(calls(part("git", text, index=0)) for text in parts)).call == ("git", "".join(parts))
+
+
+def test_arguments_that_are_no_object_are_the_text_that_came() -> None:
+    """It is for the action to say what is wrong with them; two calls in one text are not mixed."""
+    for arguments in ('{"path": "a"}{"path": "b"}', '{"path": ', "ls", '"ls"', "{}]", "[" * 9999, '{"a":' * 9999 + "}"):
+        assert reply_of(calls(part("git", arguments))).call == ("git", arguments)
+    for value, text in ((["a"], "a"), ([7], "[7]"), ([["a"]], '[["a"]]')):
+        assert reply_of(calls(part("git", value))).call == ("git", text)
+    assert reply_of(calls(part("git", '{"a":')), calls(part(None, {"b": 1})), calls(part(None, "}"))).call == (
+        "git",
+        '{"a":{"b": 1}}',
+    )
+
+
+def test_text_beside_or_in_place_of_content_is_the_reply() -> None:
+    """Completions that are no chat name it so; where both came, it is said twice."""
+    assert reply_of(delta(text="hi")).text == "hi"
+    assert reply_of(delta(content="", text="hi"), delta(content=None, text="!")).text == "hi!"
+    assert reply_of(delta(content="hi", text="hi")).text == "hi"
+    assert reply_of({"choices": [{"message": {"text": "hi"}}]}).text == "hi"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +255,6 @@ def test_arguments_that_come_as_objects_add_up() -> None:
         {"tool_calls": "x"},
         {"tool_calls": [{"function": "x"}]},
         {"tool_calls": [part("x", 7)]},
-        {"tool_calls": [part("x", ["a"])]},
         {"tool_calls": [{"function": {"name": 7}}]},
         7,
     ],
@@ -290,24 +369,8 @@ NAMES = [
     "type",
     "text",
     "arguments",
-    "index",
-    "usage",
-    "prompt_tokens",
-    "finish_reason",
-    "thinking",
-    "0",
-]
-NAMES = [
-    "choices",
-    "delta",
-    "message",
-    "content",
-    "tool_calls",
-    "function",
-    "name",
-    "type",
-    "text",
-    "arguments",
+    "args",
+    "functionCall",
     "index",
     "usage",
     "prompt_tokens",

@@ -16,8 +16,10 @@ from pydantic import JsonValue
 
 from conch_schemas import JsonObject
 
-_ARGUMENTS = ("arguments", "parameters", "input")
-"""Names of the arguments: OpenAI's, Cohere's, Anthropic's."""
+_ARGUMENTS = ("arguments", "parameters", "input", "args")
+"""Names of the arguments: OpenAI's, Cohere's, Anthropic's, Gemini's."""
+_FUNCTIONS = ("function", "functionCall", "function_call", "toolUse", "tool_use", "toolCall", "tool_call")
+"""Names of the object in a call that holds its name and arguments."""
 
 
 @dataclass
@@ -26,35 +28,35 @@ class _Call:
     id: str
     name: str = ""
     parts: list[str] = field(default_factory=list)
-    """Parts of the arguments that came as text."""
-    objects: list[str] = field(default_factory=list)
-    """Objects of arguments, each as JSON text: one with all of them, or several that add up."""
+    """Parts of the arguments as text; what came as another JSON value is its JSON text."""
 
     @property
     def arguments(self) -> str:
-        """The arguments as JSON text."""
-        if len(self.objects) < 2:
-            return "".join(self.parts or self.objects)
-        whole: JsonObject = {}
-        for text in self.objects:
-            whole |= json.loads(text)
-        return json.dumps(whole, ensure_ascii=False)
+        """The arguments as JSON text.
+
+        The parts are joined. Where that is no JSON object, each part that repeats all the text before it replaces that
+        text. Without an object by then, the text is what was joined.
+        """
+        joined = "".join(self.parts)
+        if (text := _object_text(joined)) is not None:
+            return text
+        grown = ""
+        for part in self.parts if joined.endswith(("}", '"')) else ():
+            grown = part if part.startswith(grown) or grown == "{}" else grown + part
+        return _object_text(grown) or joined
 
     def add(self, arguments: JsonValue) -> int:
-        """Append a part of the arguments; returns its characters. Raises TypeError where its type has no clear
-        meaning."""
+        """Append a part of the arguments; returns its characters. Raises TypeError for a number or a truth value."""
         if arguments is None or arguments == "":
             return 0
         if arguments == []:  # an empty object as PHP writes it
             arguments = {}
-        if isinstance(arguments, dict) and not self.parts:
-            text = json.dumps(arguments, ensure_ascii=False)
-            self.objects.append(text)
-        elif isinstance(arguments, str) and not self.objects:
-            text = arguments
-            self.parts.append(text)
-        else:
+        if isinstance(arguments, list) and all(isinstance(part, str | dict) for part in arguments):
+            return sum(map(self.add, arguments))
+        if isinstance(arguments, int | float):
             raise TypeError("arguments of a call are no text and no object")
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        self.parts.append(text)
         return len(text)
 
 
@@ -80,7 +82,7 @@ class ToolCallParts:
         none."""
         if not isinstance(part, dict):
             raise TypeError("a call is no object")
-        function = part.get("function")
+        function = next((part[key] for key in _FUNCTIONS if part.get(key) is not None), None)
         if function is not None and not isinstance(function, dict):
             raise TypeError("the function of a call is no object")
         said: JsonObject = {**part, **{key: value for key, value in (function or {}).items() if value is not None}}
@@ -115,7 +117,16 @@ class ToolCallParts:
             return False
         if id and last.id and id != last.id:
             return True
+        if name == last.name and last.arguments == "{}":  # which stands for arguments that follow
+            return False
         return (index is None and name != last.name) or _is_object(last.arguments)
+
+
+def is_call(value: JsonValue) -> bool:
+    """Whether a part of a message's content, which has no type, is a call."""
+    return isinstance(value, dict) and any(
+        isinstance(function := value.get(key), dict) and "name" in function for key in _FUNCTIONS
+    )
 
 
 def listed_calls(value: JsonValue) -> Iterator[JsonValue]:
@@ -129,7 +140,7 @@ def listed_calls(value: JsonValue) -> Iterator[JsonValue]:
         yield from (part for part in value if part is not None)
     elif not isinstance(value, dict):
         raise TypeError("the calls of tools are no list")
-    elif "function" in value or "name" in value:
+    elif "name" in value or not value.keys().isdisjoint(_FUNCTIONS):
         yield value
     else:
         for index, part in cast(Mapping[str, JsonValue], value).items():
@@ -147,9 +158,43 @@ def whole_number(value: JsonValue) -> int | None:
 
 
 def _is_object(text: str) -> bool:
-    if not text.rstrip().endswith("}"):
-        return False
+    return _object_text(text) is not None
+
+
+def _object_text(text: str) -> str | None:
+    """The JSON object that a text holds, as its text; None where it holds none.
+
+    Several objects behind each other add up, unless they contradict each other: an empty one may stand for the one that
+    follows. An object whose text was made a JSON string, once or more often, is that object.
+    """
+    text = text.strip()
+    if not text.endswith(("}", '"')):
+        return None
     try:
-        return isinstance(json.loads(text), dict)
+        values = _values(text)
     except (ValueError, RecursionError):
-        return False
+        return None
+    if len(values) == 1 and isinstance(values[0], str):
+        return _object_text(values[0])
+    whole: JsonObject = {}
+    for value in values:
+        if not isinstance(value, dict) or any(not _goes_on(whole[key], value[key]) for key in whole.keys() & value):
+            return None
+        whole |= value
+    return text if len(values) == 1 and text.startswith("{") else json.dumps(whole, ensure_ascii=False)
+
+
+def _values(text: str) -> list[JsonValue]:
+    """The JSON values that stand behind each other in a text, less `null`. Raises ValueError, and RecursionError."""
+    values, at, decoder = [], 0, json.JSONDecoder()
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        at += len(text[at : at + 64]) - len(text[at : at + 64].lstrip())
+        if value is not None:
+            values.append(value)
+    return values
+
+
+def _goes_on(before: JsonValue, value: JsonValue) -> bool:
+    """Whether a field's later value is the same, or the text before with more behind it."""
+    return value == before or (isinstance(before, str) and isinstance(value, str) and value.startswith(before))

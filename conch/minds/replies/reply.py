@@ -17,7 +17,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from conch.errors import ModelError
-from conch.minds.replies.calls import ToolCallParts, listed_calls, whole_number
+from conch.minds.replies.calls import ToolCallParts, is_call, listed_calls, whole_number
 from conch.text import well_formed
 from conch_schemas import JsonObject, Usage
 
@@ -47,6 +47,7 @@ _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking", "thoug
 _REASONING_PARTS: Final = frozenset({
     "thinking", "redacted_thinking", "reasoning", "reasoning_text", "reasoning_content", "summary_text", "thought",
 })  # fmt: skip
+_TEXT_PARTS: Final = frozenset({"text", "output_text", "text_delta"})
 _CALL_PARTS: Final = frozenset({"tool_use", "tool_call", "function", "function_call"})
 _WORDS: Final = ("text", "thinking", "reasoning", "content", "summary", "refusal", "value", "message")
 """Fields of a part that hold its words."""
@@ -178,8 +179,9 @@ class StreamedReply:
             raise TypeError("a message is no object")
         self._reason(next((said[name] for name in _REASONING_FIELDS if said.get(name)), None))
         self._refuse(said.get("refusal"))
-        self._add(said.get("content"))
-        for call in listed_calls(said.get("tool_calls") or said.get("function_call")):
+        content = said.get("content")
+        self._add(said.get("text") if content in (None, "", []) else content)
+        for call in listed_calls(said.get("tool_calls") or said.get("function_call") or said.get("functionCall")):
             self._bound(self._calls.take(call))
 
     def _finish(self, reason: JsonValue) -> None:
@@ -229,15 +231,15 @@ class StreamedReply:
 
     def _add_part(self, part: JsonObject) -> None:
         kind = part.get("type")
-        if kind in _CALL_PARTS:
+        if kind in _CALL_PARTS or (kind is None and is_call(part)):
             self._bound(self._calls.take(part))
         elif kind in _REASONING_PARTS or part.get("thought") is True:
             self._reason(part)
         elif kind == "refusal":
             self._refuse(part)
-        elif "text" in part:
-            text = part["text"]
-            self._add(text.get("value") if isinstance(text, dict) else text)
+        elif "text" in part or kind in _TEXT_PARTS:
+            text = part.get("text")
+            self._add(_words(part) if text is None or isinstance(text, dict) else text)
         elif "thinking" in part:
             self._reason(part)
         elif kind is None:  # a gateway has read the text, which was JSON

@@ -303,7 +303,7 @@ def test_a_history_that_is_gone_is_said_and_no_number_is_used_again(house: House
     assert [row["cycle"] for row in again.rows] == [1005]
     verified = house.start("mark", "verify")
     assert verified.ended() == 4
-    assert "was signed on" in verified.said  # the checkpoints know of the marks that are gone
+    assert "was signed on" in verified.told()  # the checkpoints know of the marks that are gone
 
 
 def test_a_history_of_before_cycles_were_counted_is_missed_too(house: House) -> None:

@@ -78,7 +78,7 @@ def test_many_parts_are_counted(say: Say) -> None:
 def test_a_counted_run_says_what_it_waits_for(house: House) -> None:
     """A part that nobody scores: on stderr, once, while stdout has no line; a request to stop ends the wait."""
     house.home.mkdir(parents=True)
-    settings = {"rewards": {"parts": {"kind": {"deadline": 60.0}}}, "goals": []}
+    settings = {"rewards": {"parts": {"kind": {"deadline": 60.0, "weight": 0.1}}}, "goals": []}
     (house.home / "conch.yaml").write_text(json.dumps(settings))
     live = house.begin("--cycles", "2", "--script", house.endless())
 

@@ -167,8 +167,10 @@ class Life:
 
 
 @pytest.fixture(autouse=True)
-def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The person's own settings are no part of a test; a table is as wide as it needs."""
+def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The person's own settings are no part of a test, nor is a key that runs of other tests made; a table is as wide
+    as it needs."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in [name for name in os.environ if name.startswith("CONCH_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "200")

@@ -294,12 +294,6 @@ def rehashed(home: Home) -> None:
             )
 
 
-@pytest.fixture(autouse=True)
-def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine on which no run has made a key."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     """The secret key that the filled home's chain is signed with."""

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 
 
 Printed = Callable[[], str]
-
-
-@pytest.fixture(autouse=True)
-def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine on which no run has made a key."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 def change(home: Home, sql: str) -> None:

@@ -258,7 +258,7 @@ class StreamComparison:
 
     def _take_sealed(self, delivery: Delivery, header: _Header, sealed: SealedEvent, *, is_known: bool) -> None:
         if not sealed.holds(delivery.data):
-            if 0 < self._marks.get(sealed.sequence, 0) <= self.base:
+            if is_known and 0 < self._marks.get(sealed.sequence, 0) <= self.base:
                 return  # sealed on a stream that was lost; a run has said it anew
             self._wrong[header.id] = header.type.removeprefix("conch.v1.")
             return

@@ -32,12 +32,13 @@ def conch(
     *arguments: str, encoding: str, module: bool = False, data: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """A command to its end."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}
     command = [sys.executable, "-m", "conch"] if module else [str(Path(sys.executable).with_name("conch"))]
     return subprocess.run(
         [*command, *arguments],
         input=data,
         capture_output=True,
-        env=os.environ | {"PYTHONIOENCODING": encoding},
+        env=kept | {"PYTHONIOENCODING": encoding},
         timeout=120,
         check=False,
     )

@@ -140,7 +140,8 @@ class Life:
             new_information=False, learning_progress=0, success_rate=0, exploration_bonus=0, drives=drives, entropy=0,
             score=score("exploration", 1.0, "curiosity"),
         )  # fmt: skip
-        return [reward, needs, novelty]
+        # Of the act's time: made twice, it is the same event.
+        return [one.model_copy(update={"time": act.time}) for one in (reward, needs, novelty)]
 
     def mark(self, fact: Any) -> MarkWitnessed:
         """The next mark of the chain."""

@@ -45,6 +45,8 @@ FOLLOW = {
     "experience.recorded": 1,
 }
 """Facts that follow from one act."""
+BEFORE = {"mark.witnessed": 1}
+"""Facts of each agent that follow from what is published before its first act: the mark of its weight set."""
 EVENTS = 1 + sum(FOLLOW.values())
 LEAST = 3000.0
 """Cycles a second that Conch is to reach."""
@@ -146,10 +148,15 @@ async def _publish(stream: Stream, messages: Sequence[OutgoingMessage]) -> None:
         await stream.bus.publish_many(messages[at : at + AT_ONCE])
 
 
+def expected(kind: str, cycles: int) -> int:
+    """How many facts of a kind stand on the stream after `cycles` acts of each agent."""
+    return AGENTS * (cycles * FOLLOW[kind] + BEFORE.get(kind, 0))
+
+
 async def followed(stream: Stream, cycles: int, consumers: Sequence[Child]) -> None:
     """Until everything that follows from `cycles` acts of each agent is stored. Raises StalledError."""
-    for kind, each in FOLLOW.items():
-        await stream.until(type_filter(kind), AGENTS * cycles * each, STALL_SECONDS, consumers)
+    for kind in FOLLOW:
+        await stream.until(type_filter(kind), expected(kind, cycles), STALL_SECONDS, consumers)
 
 
 async def _through(stream: Stream, cycles: int, name: str) -> float:
@@ -157,7 +164,7 @@ async def _through(stream: Stream, cycles: int, name: str) -> float:
     through = 0.0
     for kind, each in FOLLOW.items():
         found = await stream.read([type_filter(kind)])
-        whole(found, AGENTS * cycles * each, f"{name}: {kind}")
+        whole(found, expected(kind, cycles), f"{name}: {kind}")
         left = int((cycles - WARM) * AGENTS * each * (1 - SHARE))
         through = max(through, found[-1 - left].time)
         if kind == "experience.recorded" and not all(json.loads(one.data)["data"]["complete"] for one in found):

@@ -165,6 +165,8 @@ async def verify(
     except (HomeError, BusError) as error:
         found.unread = str(error)
         await sealed.prove(None, chain, place)
+    with reading(common, name) as (store, _):
+        sealed.look_again(store)
     found.waiting = len(sealed.waiting)
     found.problems = [*chain.broken(), *chain.unrecorded(sealed.unread), *sealed.problems]
     found.compared = sealed.compared()

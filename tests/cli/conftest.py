@@ -82,6 +82,8 @@ class Life:
         self.chain = ChainState()
         self.placed = 1
         """Facts that `keep` puts before the next cycle: the weight set, and those of the cycles."""
+        self.scored: dict[int, list[Event]] = {}
+        """By cycle: the scores that `cycle` made."""
 
     def envelope(self, kind: type[Event], cycle: int) -> dict[str, Any]:
         action = action_id(self.uid, cycle)
@@ -140,8 +142,7 @@ class Life:
             new_information=False, learning_progress=0, success_rate=0, exploration_bonus=0, drives=drives, entropy=0,
             score=score("exploration", 1.0, "curiosity"),
         )  # fmt: skip
-        # Of the act's time: made twice, it is the same event.
-        return [one.model_copy(update={"time": act.time}) for one in (reward, needs, novelty)]
+        return [reward, needs, novelty]
 
     def mark(self, fact: Any) -> MarkWitnessed:
         """The next mark of the chain."""
@@ -161,7 +162,7 @@ class Life:
         thought = ThoughtFormed(
             **self.envelope(ThoughtFormed, cycle), thought=cut(text), need="curiosity", pressing={}, model="m", ms=1.0
         )
-        scores = self.scores(act, text)
+        self.scored[cycle] = scores = self.scores(act, text)
         facts = [thought, act, *scores, self.mark(act), self.judged(act, scores)]
         self.placed += len(facts)
         return facts

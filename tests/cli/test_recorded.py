@@ -165,7 +165,7 @@ async def test_the_documents_of_the_commands_stay_as_they_are(
         bus = await stack.enter_async_context(in_progress())
         await stack.enter_async_context(bus.serve(control_subject("echo", "*"), respond))
         acts = [filled.act(cycle) for cycle in (0, 1)]
-        await publish(bus, filled.weights(), *acts, *(score for one in acts for score in filled.scores(one, "a file")), fact)
+        await publish(bus, filled.weights(), *acts, *filled.scored[0], *filled.scored[1], fact)
         act = await anext(aiter(bus.read([subject_filter(ActionTaken)])))
         letter = dead_letter(ConsumerSpec("reward", "1", (ActionTaken,), lambda _: None), act, "it broke\x1b[2J", 3)
         await publish_dead_letter(bus, letter)

@@ -245,7 +245,10 @@ async def test_a_character_split_over_two_chunks_is_put_together(prompt: Asking)
             head() + event({"choices": [{"delta": {}, "error": {"code": 502, "message": "lost"}}]}),
             "error in its reply: lost",
         ),
-        (head() + event({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}) + DONE, "no text that can be read"),
+        (
+            head() + event({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}) + DONE,
+            "no text that can be read",
+        ),
         (head() + delta("half") + b'data: {"choices": [{"del', "no completion"),
         (head() + delta("half")[:-1], "finish_reason"),
         (whole(200, '{"error": {"message": "no such thing"}}'), "no such thing"),

@@ -290,6 +290,29 @@ async def test_a_chain_that_was_cut_or_made_anew_is_found(
     assert await _verify_copy(altered, *without) == 4
 
 
+@pytest.mark.parametrize("place", ["before", "another stream"])
+async def test_acts_cut_off_with_their_marks_and_checkpoints_are_found_by_what_the_store_said_of_them(
+    altered: Altered, place: str
+) -> None:
+    """With the store's position put before them, or the name of its stream changed: as if they were still to come."""
+    with altered.opened() as db:
+        _cut_off_last_acts(db)
+        [(kept,)] = db.execute("SELECT max(sequence) FROM marks")
+        [(last,)] = db.execute("SELECT max(seq) FROM marks")
+        db.execute("UPDATE meta SET value = ? WHERE name = 'position'", (last,))
+        if place == "another stream":
+            _name_another_stream(db)
+    checkpoints = altered.home.path / "checkpoints.jsonl"
+    whole = checkpoints.read_text()
+    lines = [line for line in whole.splitlines() if line and json.loads(line)["count"] <= kept + 1]
+    try:
+        checkpoints.write_text("".join(f"{line}\n" for line in lines))
+        assert lines
+        assert await _verify_copy(altered) == 4
+    finally:
+        checkpoints.write_text(whole)
+
+
 async def test_removed_checkpoints_are_found(altered: Altered) -> None:
     """The chain itself is as it was."""
     altered.restore()

@@ -186,6 +186,8 @@ class StreamComparison:
         """Policies whose stored system prompt an event says."""
         self.met: set[object] = set()
         """What of the unsealed rows the stream has, whatever it says there."""
+        self.recorded: set[str] = set()
+        """Actions whose experience a store has recorded, by events that this store has not read."""
         self.unread_records: set[str] = set()
         """Ids of the records of removals that the witness has not read."""
 
@@ -297,6 +299,8 @@ class StreamComparison:
                 self.events.setdefault(header.id, seq)
         if header.type == event_type(PersonForgotten) and seq > self.witness:
             self.unread_records.add(header.id)
+        if header.type == event_type(ExperienceRecorded) and seq > self.position and header.actionid is not None:
+            self.recorded.add(header.actionid)
         if header.type == event_type(PolicySet) and unsealed.prompts:
             self._take_prompt(decode(delivery.data))
         action = header.actionid or ""

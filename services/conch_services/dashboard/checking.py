@@ -120,6 +120,7 @@ class ChainChecks:
             await sealed.prove(self._world.bus, chain, place)
         except BusError:
             check.unknown = len(sealed.unsealed.acts)
+        await self._world.read(sealed.look_again)
         check.waiting, check.compared = len(sealed.waiting), sealed.compared()
         check.problems = [*broken, *chain.unrecorded(sealed.unread), *sealed.problems]
 

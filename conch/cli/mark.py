@@ -26,6 +26,7 @@ from conch.views import (
     forgotten_acts,
     forgotten_words,
     last_marks,
+    lost_acts,
     marks_shown,
     pieces,
     removed_marks_words,
@@ -166,7 +167,7 @@ async def verify(
         found.unread = str(error)
         await sealed.prove(None, chain, place)
     with reading(common, name) as (store, _):
-        sealed.look_again(store)
+        sealed.problems += lost_acts(store, name, sealed.recorded)
     found.waiting = len(sealed.waiting)
     found.problems = [*chain.broken(), *chain.unrecorded(sealed.unread), *sealed.problems]
     found.compared = sealed.compared()

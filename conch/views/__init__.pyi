@@ -278,6 +278,7 @@ from .witness.sealed import SealedFacts as SealedFacts
 from .witness.sealed import compared_words as compared_words
 from .witness.sealed import pieces as pieces
 from .witness.streamed import StorePlace as StorePlace
+from .witness.streamed import lost_acts as lost_acts
 from .witness.streamed import store_place as store_place
 from .witness.verification import Signed as Signed
 from .witness.verification import Verified as Verified

@@ -89,7 +89,7 @@ class SealedFacts:
         self.unread: set[str] = set()
         """Records of removals that the witness has not read, or whose mark the store has not."""
         self.stream: int | None = None
-        self._recorded: Set[str] = frozenset()
+        self.recorded: Set[str] = frozenset()
         """Actions that the stream calls recorded, by events that the store has not read."""
         self.unstored = 0
         """Marks on the stream that the store has not read."""
@@ -282,20 +282,7 @@ class SealedFacts:
         self.unstored = sum(1 for _ in stream.unread_marks())
         self.waiting, self.unproven = judgement.waiting, judgement.unproven
         self.unread = stream.unread_records | {mark.event for mark in stream.unread_marks()}
-        self._recorded = stream.recorded - self._removed
-
-    def look_again(self, reader: ExperienceReader) -> None:
-        """Look, behind `prove`, for the acts that the stream calls recorded. A store says so once it has committed the
-        act, so one that it lacks was taken out, whatever position the store names. Raises StoreError."""
-        missing = set(self._recorded)
-        if missing:
-            missing -= {action for action, _ in reader.chain.acts(self._agent)}
-        if missing and (missing := missing - reader.chain.removed_among(self._agent, missing)):
-            what = (
-                f"The stream says that {len(missing)} acts were recorded, and the store lacks them: {min(missing)} is "
-                "one. The next run stores them again."
-            )
-            self.problems.append(MarkProblem("missing", self._agent, None, what))
+        self.recorded = stream.recorded - self._removed
 
     def compared(self) -> Compared:
         """The counts so far."""

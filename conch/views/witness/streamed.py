@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
 import msgspec
@@ -386,15 +386,32 @@ class StreamComparison:
         """The marks that the store has not read yet."""
         yield from (mark for seq, mark in self.tail if seq > self.position)
 
-    def sealed_behind(self) -> dict[str, set[str]]:
-        """Action -> the ids of all that marks seal which the store has not read yet."""
-        sealed: dict[str, set[str]] = {}
-        for mark in self.unread_marks():
-            names = sealed.setdefault(mark.action_id or mark.event, set())
-            names |= {mark.event, *(fact.id for fact in sealed_facts(mark))}
-            if mark.domain == "action":
-                names.add("act")
-        return sealed
+
+def sealed_behind(marks: Iterable[Mark]) -> dict[str, set[str]]:
+    """Action -> the ids of all that these marks seal."""
+    sealed: dict[str, set[str]] = {}
+    for mark in marks:
+        names = sealed.setdefault(mark.action_id or mark.event, set())
+        names |= {mark.event, *(fact.id for fact in sealed_facts(mark))}
+        if mark.domain == "action":
+            names.add("act")
+    return sealed
+
+
+def lost_acts(reader: ExperienceReader, agent: str, recorded: Set[str]) -> list[MarkProblem]:
+    """What is wrong where the store lacks acts that the stream calls recorded, read before the store. A store says so
+    once it has committed the act, so one that it lacks was taken out, whatever position it names. Raises StoreError."""
+    if not recorded:
+        return []
+    missing = recorded - {action for action, _ in reader.chain.acts(agent)}
+    missing -= reader.chain.removed_among(agent, set(missing))
+    if not missing:
+        return []
+    what = (
+        f"The stream says that acts were recorded, and the store lacks {len(missing)} of them (the first by id is "
+        f"{min(missing)}): the next run stores them again."
+    )
+    return [MarkProblem("missing", agent, None, what)]
 
 
 _SCORING: Final = frozenset((event_type(RewardAssigned), event_type(NeedsChanged), event_type(NoveltyMeasured)))

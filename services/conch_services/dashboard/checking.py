@@ -11,7 +11,7 @@ from functools import partial
 from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
-from conch.views import Compared, SealedFacts, chain_start, store_place
+from conch.views import Compared, SealedFacts, chain_start, lost_acts, store_place
 from conch.witness import ForgottenRecords, MarkProblem, Verification
 from conch_schemas import Mark
 from conch_services.dashboard.world import DashboardContext
@@ -120,7 +120,7 @@ class ChainChecks:
             await sealed.prove(self._world.bus, chain, place)
         except BusError:
             check.unknown = len(sealed.unsealed.acts)
-        await self._world.read(sealed.look_again)
+        sealed.problems += await self._world.read(lambda reader: lost_acts(reader, check.agent, sealed.recorded))
         check.waiting, check.compared = len(sealed.waiting), sealed.compared()
         check.problems = [*broken, *chain.unrecorded(sealed.unread), *sealed.problems]
 

@@ -154,6 +154,14 @@ class SqlStore(SqlReader):
     def apply(
         self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str] = ()
     ) -> tuple[ExperienceRecorded, ...]:
+        recorded: tuple[ExperienceRecorded, ...] = ()
+        for part, end in _up_to_records(events, upto):
+            recorded += self._apply(part, upto=end, now=now, published=published)
+        return recorded
+
+    def _apply(
+        self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str]
+    ) -> tuple[ExperienceRecorded, ...]:
         facts = [fact for fact in events if type(fact[1]) in _KINDS]
         _refuse_unplaceable(facts)
         all_facts, removed = len(facts), self._pruner.removed_actions(facts)
@@ -177,6 +185,10 @@ class SqlStore(SqlReader):
         return recorded
 
     def catch_up(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> None:
+        for part, end in _up_to_records(events, upto):
+            self._catch_up(part, upto=end, now=now)
+
+    def _catch_up(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> None:
         facts = [fact for fact in events if type(fact[1]) in _KINDS]
         _refuse_unplaceable(facts)
         all_facts, removed = len(facts), self._pruner.removed_actions(events)
@@ -305,6 +317,17 @@ class SqlStore(SqlReader):
         except BaseException:
             self._join.known.forget()
             raise
+
+
+def _up_to_records(events: Sequence[tuple[int, Event]], upto: int) -> Iterator[tuple[Sequence[tuple[int, Event]], int]]:
+    """The events in parts, each with the place that it moves the store on to. A part ends with a record of what was
+    removed: it removes what stands before it, and nothing that comes behind it, whatever came at once."""
+    start = 0
+    for end, (seq, event) in enumerate(events[:-1], start=1):
+        if type(event) is PersonForgotten:
+            yield events[start:end], seq
+            start = end
+    yield events[start:], upto
 
 
 def _apart(

@@ -20,7 +20,17 @@ from conch.experience.queries import prune
 from conch.home import Home
 from conch.witness import GENESIS, CheckpointFile, SignedHead, Signer, key_file, mark_hash, public_key, signing_key
 from conch.witness.words import score_sets
-from conch_schemas import Goal, GoalSet, Mark, MarkWitnessed, MessageReceived, NeedsChanged, RewardAssigned, source_of
+from conch_schemas import (
+    Goal,
+    GoalSet,
+    Mark,
+    MarkWitnessed,
+    MessageReceived,
+    NeedsChanged,
+    PersonForgotten,
+    RewardAssigned,
+    source_of,
+)
 from tests.cli.conftest import PARTS, RECORDED
 from tests.cli.test_verify import change
 from tests.witnessed import recorded
@@ -221,6 +231,33 @@ async def test_marks_of_pruned_acts_are_reported_and_hold(
     change(home, "DELETE FROM acts WHERE cycle = 2")
     with pytest.raises(CheckError):
         await mark.verify(common=common)
+
+
+async def test_an_act_whose_rows_a_person_had_removed_has_no_place_to_compare(
+    life: Life,
+    home: Home,
+    kept: Kept,
+    common: CommonOptions,
+    in_progress: InProgress,
+    publish: Publish,
+    printed: Printed,
+) -> None:
+    """The stream has the act's event, and the store's mark of it names an action without rows."""
+    act = life.act(1)
+    removal = PersonForgotten(
+        id="f", source=source_of("echo", life.uid), agent="echo", request="r", actions=(act.action_id,)
+    )
+    facts = [life.weights(), *life.cycle(0), removal, life.mark(removal), act, life.mark(act)]
+    kept(*facts)
+    for table in ("acts", "experiences"):
+        change(home, f"DELETE FROM {table} WHERE cycle = 1")
+    async with in_progress() as bus:
+        await publish(bus, *facts)
+        with SqliteStore(home.path / "store.db") as store:
+            store.set_epoch((await bus.state()).epoch)
+        await mark.verify(common=common)
+
+    assert "6 of them with the stream" in printed()
 
 
 async def test_messages_and_goals_are_compared_with_the_stream(

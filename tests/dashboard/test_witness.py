@@ -116,6 +116,26 @@ async def test_a_tail_that_was_cut_off_is_found(dashboard: Dashboard, until: Cal
     assert "has no mark" in verdict.text
 
 
+async def test_an_act_that_was_recorded_and_taken_out_is_found(
+    dashboard: Dashboard, until: Callable[..., Awaitable[None]]
+) -> None:
+    """With its marks, and with the store's position put before it."""
+    before = await dashboard.bus.state()
+    last = chain(dashboard)[-1].sequence
+    recorded = await dashboard.live()
+    act = recorded[-1].action_id
+    with sqlite3.connect(dashboard.world.store.file) as file:
+        file.execute("DELETE FROM marks WHERE sequence > ?", (last,))
+        for table in ("acts", "scores", "contexts", "needs", "experiences", "actions"):
+            file.execute(f"DELETE FROM {table} WHERE act = (SELECT act FROM actions WHERE action_id = ?)", (act,))
+        file.execute("INSERT OR REPLACE INTO meta VALUES ('position', ?)", (before.last,))
+
+    verdict = await found(dashboard, until)
+
+    assert "acts were recorded, and the store lacks 1 of them" in verdict.text
+    assert act in verdict.text
+
+
 async def test_a_mark_is_shown_whole_with_its_links(dashboard: Dashboard) -> None:
     """All that its hash is taken over, a way to its cycle, to the mark that caused it, and to its neighbours."""
     mark = next(one for one in chain(dashboard) if one.links and one.sequence > 20)

@@ -291,9 +291,7 @@ async def test_a_chain_that_was_cut_or_made_anew_is_found(
 
 
 @pytest.mark.parametrize("place", ["before", "another stream"])
-async def test_acts_cut_off_with_their_marks_and_checkpoints_are_found_by_what_the_store_said_of_them(
-    altered: Altered, place: str
-) -> None:
+async def test_acts_cut_off_with_marks_and_checkpoints_are_found_on_the_stream(altered: Altered, place: str) -> None:
     """With the store's position put before them, or the name of its stream changed: as if they were still to come."""
     with altered.opened() as db:
         _cut_off_last_acts(db)

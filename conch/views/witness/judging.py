@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from conch.rewards import weights_version
-from conch.views.witness.streamed import StreamComparison, sealed_behind
+from conch.views.witness.streamed import StreamComparison, sealed_ids
 from conch.views.witness.unsealed import UnsealedAct, UnsealedRows
 from conch.witness import CORRECTION, EventRow, MarkProblem, ProblemKind, score_words
 from conch_schemas import ContractViolationError, WeightsSet, decode
@@ -30,7 +30,7 @@ def judge_unsealed(agent: str, unsealed: UnsealedRows, stream: StreamComparison)
     mark is still to come: the witness has not read the event, or the store has not read the mark. Neither a deadline
     nor an outbox nor a position in the store excuses a row."""
     judgement = UnsealedJudgement()
-    sealed = sealed_behind(stream.unread_marks())
+    sealed = sealed_ids(stream.unread_marks())
     for act in unsealed.acts.values():
         wrong = list(_of_act(act, stream, sealed.get(act.action, set())))
         judgement.problems += [MarkProblem(kind, agent, None, what) for kind, what in wrong]

@@ -90,7 +90,7 @@ class SealedFacts:
         """Records of removals that the witness has not read, or whose mark the store has not."""
         self.stream: int | None = None
         self.recorded: Set[str] = frozenset()
-        """Actions that the stream calls recorded, by events that the store has not read."""
+        """Actions with an `experience.recorded` on the stream, behind the store's position."""
         self.unstored = 0
         """Marks on the stream that the store has not read."""
 
@@ -282,7 +282,7 @@ class SealedFacts:
         self.unstored = sum(1 for _ in stream.unread_marks())
         self.waiting, self.unproven = judgement.waiting, judgement.unproven
         self.unread = stream.unread_records | {mark.event for mark in stream.unread_marks()}
-        self.recorded = stream.recorded - self._removed
+        self.recorded = stream.recorded
 
     def compared(self) -> Compared:
         """The counts so far."""
@@ -299,7 +299,7 @@ class SealedFacts:
 def _place_of(mark: Mark, act: StoredAct) -> int | None:
     """The place that an act's rows say the event of a mark to have; None: they say none."""
     if mark.domain == "action":
-        return act.seq
+        return None if act.act is None else act.seq
     corrected = {fact.content for fact in sealed_facts(mark) if fact.kind == CORRECTION}
     places = [act.places.get(kind) for kind, digest in corrections_of(act).items() if digest in corrected]
     return places[0] if len(places) == 1 else act.places.get(mark.event)

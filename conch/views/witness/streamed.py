@@ -15,6 +15,7 @@ from conch.witness import (
     CONSUMER,
     CORRECTION,
     REFLECTION,
+    ForgottenRecords,
     MarkProblem,
     Verification,
     canonical,
@@ -187,7 +188,7 @@ class StreamComparison:
         self.met: set[object] = set()
         """What of the unsealed rows the stream has, whatever it says there."""
         self.recorded: set[str] = set()
-        """Actions whose experience a store has recorded, by events that this store has not read."""
+        """Actions with an `experience.recorded` behind the store's position."""
         self.unread_records: set[str] = set()
         """Ids of the records of removals that the witness has not read."""
 
@@ -387,7 +388,7 @@ class StreamComparison:
         yield from (mark for seq, mark in self.tail if seq > self.position)
 
 
-def sealed_behind(marks: Iterable[Mark]) -> dict[str, set[str]]:
+def sealed_ids(marks: Iterable[Mark]) -> dict[str, set[str]]:
     """Action -> the ids of all that these marks seal."""
     sealed: dict[str, set[str]] = {}
     for mark in marks:
@@ -399,11 +400,16 @@ def sealed_behind(marks: Iterable[Mark]) -> dict[str, set[str]]:
 
 
 def lost_acts(reader: ExperienceReader, agent: str, recorded: Set[str]) -> list[MarkProblem]:
-    """What is wrong where the store lacks acts that the stream calls recorded, read before the store. A store says so
-    once it has committed the act, so one that it lacks was taken out, whatever position it names. Raises StoreError."""
+    """A problem where the store lacks acts that it has recorded.
+
+    `recorded`: the actions of the stream's `experience.recorded`, read before the store. A store publishes these once
+    it has committed the act: an act that is not there was taken out, unless retention or a person's request removed it.
+    Raises StoreError.
+    """
     if not recorded:
         return []
     missing = recorded - {action for action, _ in reader.chain.acts(agent)}
+    missing -= ForgottenRecords(reader.chain.forgotten(agent)).actions
     missing -= reader.chain.removed_among(agent, set(missing))
     if not missing:
         return []

@@ -77,6 +77,24 @@ def test_acts_that_hold_the_words_are_found_and_removed(
         assert [one.request for one in reader.chain.forgotten("echo")] == ["r"]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_record_removes_what_stands_before_it_and_nothing_behind_it(
+    location: StoreLocation, facts: Facts, *, at_once: bool
+) -> None:
+    """A killed cycle that a run finishes behind its removal is kept, whether both come in one batch or in two."""
+    before, behind = [facts.weights(), *facts.cycle(1), record(facts, 1)], [*facts.cycle(1), *facts.cycle(2)]
+    placed = list(enumerate([*before, *behind], start=1))
+    parts = [placed] if at_once else [placed[: len(before)], placed[len(before) :]]
+    with location.writer() as store:
+        for part in parts:
+            store.apply(part, upto=part[-1][0], now=facts.now)
+
+    with location.reader() as reader:
+        assert [one.cycle for one in reader.cycles.last("echo", 9)] == [1, 2]
+        (stored,) = reader.chain.stored([str(facts.act(1).action_id)]).values()
+        assert stored.seq > len(before)
+
+
 def test_a_review_is_removed_when_its_act_was_pruned_before(
     location: StoreLocation, facts: Facts, shared_events: Apply, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from conch.bus import OutgoingMessage, Stored, shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.errors import FencedError
+from conch.tasks import ungrouped
 from tests.faults.acts import consuming, context
 
 FENCED = 9
@@ -57,9 +58,15 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr), wrapper_class=levels)
     url, token, home, *names = sys.argv[1:]
     forgetful = "forgetful" in names
+    names = [name for name in names if name != "forgetful"]
+
+    async def live() -> None:
+        with ungrouped():
+            await _live(url, token, Path(home), names, forgetful=forgetful)
+
     try:
-        asyncio.run(_live(url, token, Path(home), [name for name in names if name != "forgetful"], forgetful=forgetful))
-    except* FencedError:
+        asyncio.run(live())
+    except FencedError:
         sys.exit(FENCED)
 
 

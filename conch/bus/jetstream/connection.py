@@ -98,7 +98,8 @@ class _Client(Client):
         self._pending, self._pending_data_size = [], 0  # the callers that wait for replies send again
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # of a TLS transport that is closed already, in Python 3.11.2
+                writer.transport.abort()
 
     @property
     def has_begun(self) -> bool:

@@ -216,7 +216,7 @@ def test_too_little_memory_is_said_with_the_limit(job: MakeJob, child: Child, sn
 
     refused = child(job(snapshot=new, memory_mib=256)).failure
     least = int(refused.reason.partition("take ")[2].partition(" MiB")[0])
-    limit = least + 32  # a build of torch for graphics cards takes twice what one for processors takes
+    limit = least + 64  # a build of torch for graphics cards takes twice what one for processors takes
     failed = child(job(snapshot=new, memory_mib=limit)).failure
 
     assert failed.reason.startswith(f"training needs more than the {limit} MiB that it may use: a smaller batch")
@@ -285,6 +285,19 @@ def test_an_error_becomes_one_sentence(
     assert re.match(reason, found[0])
     assert "\n" not in found[0]
     assert found[1] is can_retry
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "reason"),
+    [(600, "training needs more than the 600 MiB that it may use"), (None, "training failed with RuntimeError")],
+)
+def test_a_refused_thread_is_told_as_memory_under_a_limit_of_it(
+    memory_mib: int | None, reason: str, job: MakeJob, tmp_path: Path
+) -> None:
+    """A thread's stack is memory; without a limit the system refused the thread for another reason."""
+    error = RuntimeError("Failed to launch worker thread: Resource temporarily unavailable")
+
+    assert failure_of(error, job(snapshot=tmp_path, memory_mib=memory_mib))[0].startswith(reason)
 
 
 def test_a_line_that_is_no_job_is_refused(child: Child, job: MakeJob, tmp_path: Path) -> None:

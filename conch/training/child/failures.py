@@ -25,8 +25,13 @@ _NO_MEMORY: Final = (
     "failed to map segment",
 )
 """What torch, safetensors, the C++ runtime and the loader of compiled modules say."""
-_NO_THREAD: Final = ("Failed to launch worker thread", "can't start new thread")
-"""What Arrow and Python say where a thread gets no stack: under a limit of memory that is the cause."""
+_NO_MEMORY_UNDER_LIMIT: Final = (
+    "Failed to launch worker thread",
+    "can't start new thread",
+    "error return without exception set",
+)
+"""What Arrow and Python say where a thread gets no stack, and Python where a module lost its MemoryError: under
+a limit of memory that is the cause."""
 _SHOWN: Final = 300
 """Most characters of another library's words in a reason."""
 
@@ -42,7 +47,7 @@ def failure_of(error: BaseException, job: TrainingJob) -> tuple[str, bool]:
     said = " ".join(str(error).split())
     if (isinstance(error, OSError) and error.errno in _FULL) or any(one in said for one in _NO_SPACE):
         return f"the disk of {job.out.parent} is full: free some space, then train again", True
-    no_memory = _NO_MEMORY + _NO_THREAD if job.memory_mib else _NO_MEMORY
+    no_memory = _NO_MEMORY + _NO_MEMORY_UNDER_LIMIT if job.memory_mib else _NO_MEMORY
     if isinstance(error, MemoryError) or any(words in said for words in no_memory):
         limit = f"the {job.memory_mib} MiB that it may use" if job.memory_mib else "the memory that is free"
         return (

@@ -319,9 +319,9 @@ class ChainReader(Protocol):
         """(action id, revision) of the experiences that wait for their publication."""
         ...
 
-    def follows(self, action: str) -> bool:
-        """Whether the action's stored total, with all that adds up to it, is what its stored scores come to by the
-        stored weight set that governs it."""
+    def unfounded(self, actions: Sequence[str]) -> set[str]:
+        """Those of the actions whose stored total, with all that adds up to it, is not what their stored scores come to
+        by the stored weight set that governs them; read at one moment."""
         ...
 
     def beside(self, agent: str) -> Iterator[EventRow]:

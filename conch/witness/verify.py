@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from conch.witness.canonical import mark_hash
 from conch.witness.chain import GENESIS
-from conch.witness.facts import FIGURES, SCORE, VERDICT, SealedFact, sealed_facts
+from conch.witness.facts import FIGURES, RECORDED, SCORE, VERDICT, SealedFact, sealed_facts
 from conch.witness.forgotten import ForgottenRecords
 from conch_schemas import Mark
 
@@ -78,6 +78,8 @@ class Verification:
         self._sets: set[tuple[str | None, str]] = set()
         self._revisions: dict[str | None, int] = {}
         """Action -> the last revision of its experience that a mark seals."""
+        self._placed: dict[str | None, int] = {}
+        """Action -> the last revision whose place and time a mark seals; versions before 0.2.0 sealed none."""
         self._names: dict[str | None, str | None] = {}
         """Each action's id, stored once."""
 
@@ -106,6 +108,8 @@ class Verification:
             self._sets.add((act, intern(fact.id.partition("/")[0])))
         elif fact.kind in (VERDICT, FIGURES) and fact.id.isdecimal() and len(fact.id) < 10:
             self._revisions[act] = max(int(fact.id), self._revisions.get(act, 0))
+        elif fact.kind == RECORDED and fact.id.isdecimal() and len(fact.id) < 10:
+            self._placed[act] = max(int(fact.id), self._placed.get(act, 0))
 
     def has_act(self, action: str) -> bool:
         """Whether a mark of the chain seals this act."""
@@ -114,6 +118,10 @@ class Verification:
     def sealed_revision(self, action: str) -> int:
         """The last revision of the action's experience that a mark seals; 0: none does."""
         return self._revisions.get(action, 0)
+
+    def was_judged_today(self, action: str) -> bool:
+        """Whether a version that judges as this one does sealed the last revision of the action's experience."""
+        return 0 < self._placed.get(action, 0) == self._revisions.get(action, 0)
 
     def head(self, sequence: int) -> str | None:
         """The hash of the mark of this sequence, with the record of removed marks; None where there is none."""

@@ -154,23 +154,25 @@ class SqlChain:
             if event is not None and event.agent == agent
         }
 
-    def follows(self, action: str) -> bool:
+    def unfounded(self, actions: Sequence[str]) -> set[str]:
+        with self._file.snapshot():
+            join = Join(self._file, OwnedPartitions(shares=False))
+            return {action for action in actions if not self._is_founded(join, action)}
+
+    def _is_founded(self, join: Join, action: str) -> bool:
         try:
-            return self._follows(action)
+            with self._file.intact():
+                row = self._file.row(_FOLLOWS, action)
+                if row is None:
+                    return False
+                number, verdict, *figures = row
+                again = join.judged_again(number, action)
+                if again is None or again != verdict:
+                    return False
+                shown = stored_verdict(again)
+                return (shown.total, shown.coverage, int(shown.complete)) == (*figures[:2], int(figures[2]))
         except StoreError:
             return False  # rows that no store has written: nothing follows from them
-
-    def _follows(self, action: str) -> bool:
-        with self._file.snapshot():
-            row = self._file.row(_FOLLOWS, action)
-            if row is None:
-                return False
-            number, verdict, *figures = row
-            again = Join(self._file, OwnedPartitions(shares=False)).judged_again(number, action)
-            if again is None or again != verdict:
-                return False
-            shown = stored_verdict(again)
-            return (shown.total, shown.coverage, int(shown.complete)) == (*figures[:2], int(figures[2]))
 
     def beside(self, agent: str) -> Iterator[EventRow]:
         from conch.witness import EventRow  # only here: commands that read do without the rules

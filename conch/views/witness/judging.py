@@ -88,6 +88,8 @@ def _of_total(act: UnsealedAct, stream: StreamComparison, sealed: set[str]) -> G
     if not act.revision and not act.waits:
         yield "gone", f"The experience of action {act.action} is gone from the store."
     if not act.is_total:
+        if not act.follows:
+            yield "altered", f"{what} does not follow from its scores by the weight set in force, though it was sealed."
         return False
     if act.repeats:
         yield "altered", f"{what} is the total that was sealed as revision {act.sealed_revision}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Final
 
 from conch.experience import ExperienceReader
 from conch.witness import (
@@ -16,6 +17,9 @@ from conch.witness import (
     unsealed_scores,
     values_hash,
 )
+
+PAGE: Final = 500
+"""Acts whose totals are judged again in one transaction: a store may be written meanwhile."""
 
 
 @dataclass
@@ -77,6 +81,9 @@ class UnsealedRows:
     """Place of the first act of a version that seals such rows; all rows behind it must be sealed."""
     is_older: bool = False
     """Whether an earlier version recorded some of the acts."""
+    unfounded: set[str] = field(default_factory=set)
+    """Actions whose total a mark seals though it does not follow from their scores: the store published, and the
+    witness sealed, what was forged before."""
 
     def find(self, reader: ExperienceReader, agent: str, chain: Verification) -> None:
         """Find the acts, scores and totals of the agent that no mark of the chain seals. Raises StoreError."""
@@ -86,13 +93,17 @@ class UnsealedRows:
         }
         bare |= reader.chain.unrecorded(agent)
         unpublished = reader.chain.unpublished(agent)
-        for action in sorted(bare | self.actions):
+        judged = [action for action, _ in reader.chain.revisions(agent) if chain.was_judged_today(action)]
+        for start in range(0, len(judged), PAGE):
+            self.unfounded |= reader.chain.unfounded(judged[start : start + PAGE])
+        for action in sorted(bare | self.actions | self.unfounded):
             stored = reader.chain.stored([action]).get(action)
             if stored is None or stored.act is None:
                 continue
             row = self._row(reader, agent, action, stored, chain)
             row.is_unpublished = (action, stored.revision) in unpublished
-            if row.act is not None or row.scores or row.needs or row.is_total or not (row.revision or row.waits):
+            is_bare = row.act is not None or row.scores or row.needs or row.is_total or not (row.revision or row.waits)
+            if is_bare or not row.follows:
                 self.acts[action] = row
 
     def _row(
@@ -113,7 +124,7 @@ class UnsealedRows:
             sealed_revision=revision,
             revision=stored.revision,
             repeats=stored.revision > revision and repeats_verdict(marks, stored),
-            follows=stored.revision <= revision or reader.chain.follows(action),
+            follows=action not in (self.unfounded if stored.revision <= revision else reader.chain.unfounded([action])),
             waits=stored.waits,
             is_early=is_early,
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from conch.config import Settings
     from conch.experience import ExperienceReader
     from conch.home import Home
-    from conch.views import AgentStatus, AlarmRow, ProcessRow, Status, StatusGoal, StoreAnswer
+    from conch.views import AgentStatus, AlarmRow, ProcessRow, Status, StatusGoal, StatusVerdict, StoreAnswer
 
 SHOWN = 5
 """Goals, whys and plug-ins of each kind that fit one screen."""
@@ -149,6 +149,7 @@ def _rewards(found: Status) -> Iterator[str]:
     if figures is None or figures.mean_total is None or figures.coverage is None:
         yield "rewards      no experience yet"
         return
+    yield from _pace(found.verdict)
     late = "".join(f", {n} {what}" for n, what in ((figures.incomplete, INCOMPLETE), (found.unscored, "unscored")) if n)
     yield (
         f"rewards      mean total {signed(figures.mean_total)} of the last {figures.count} cycles, "
@@ -166,6 +167,18 @@ def _rewards(found: Status) -> Iterator[str]:
     if found.cost is not None and (cost := costs_words(found.cost)):
         yield f"  cost       {_short(cost, COST_WIDTH)}"
     yield from _alarms(found.alarms or ())
+
+
+def _pace(verdict: StatusVerdict | None) -> Iterator[str]:
+    """Acts for a goal at last, and at first; nothing where there was no goal at one of the ends."""
+    pace = None if verdict is None else verdict.pace
+    if pace is None or pace.first is None or pace.last is None:
+        return
+    sure = ""
+    if pace.low is not None and pace.high is not None:
+        sure = f", difference {pace.last - pace.first:+.1f} (95 %: {pace.low:+.1f} to {pace.high:+.1f})"
+    yield f"goals        {pace.last:.1f} acts for a goal at last, {pace.first:.1f} at first{sure}"
+    yield f"  reached    {pace.last_rate:.1f} in 100 acts at last, {pace.first_rate:.1f} at first"
 
 
 def _alarms(alarms: Sequence[AlarmRow]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch.views import LineageShown, VerdictKind, View, WholeCycle
+from conch.views import GoalPaceShown, LineageShown, VerdictKind, View, WholeCycle
 from conch_schemas import Mark
 
 
@@ -103,6 +103,8 @@ class ReportedVerdict(View):
     """Further sentences, with the figures."""
     start: float | None
     """Mean total of the first 100 cycles; None of fewer than 200."""
+    pace: GoalPaceShown | None = None
+    """Acts for a goal; None: there were no goals, or too few acts."""
 
 
 class ReportedChange(View):

@@ -17,7 +17,7 @@ from conch.report.models import (
     ReportedRun,
     ReportedVerdict,
 )
-from conch.views import ENDS, chain_start, changes_between, life_evidence, life_verdict, moves_goal
+from conch.views import ENDS, GoalPaceShown, chain_start, changes_between, life_evidence, life_verdict, moves_goal
 from conch.witness import ForgottenRecords, Verification
 from conch_schemas import Mark
 
@@ -118,7 +118,10 @@ def run_figures(store: ExperienceReader, home: str, agent: str, last: int | None
 def _verdict(store: ExperienceReader, agent: str, counted: _Counted, last: int | None) -> ReportedVerdict:
     ends = (counted.numbers[-1], counted.numbers[0]) if last is not None else (0, None)
     found = life_verdict(life_evidence(store, agent, *ends, acts=len(counted.totals), moved=counted.moved))
-    return ReportedVerdict(kind=found.kind, headline=found.headline, details=found.details, start=found.start)
+    pace = GoalPaceShown.of(found.pace)
+    return ReportedVerdict(
+        kind=found.kind, headline=found.headline, details=found.details, start=found.start, pace=pace
+    )
 
 
 def _changes(counted: _Counted) -> Iterator[ReportedChange]:

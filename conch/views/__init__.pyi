@@ -77,6 +77,7 @@ from .life.changes import REWARD_CHANGE as REWARD_CHANGE
 from .life.changes import Change as Change
 from .life.changes import changes_between as changes_between
 from .life.changes import moves_goal as moves_goal
+from .life.goal_pace import GoalPaceShown as GoalPaceShown
 from .life.key_figures import EXECUTED as EXECUTED
 from .life.key_figures import SLOPE_OVER as SLOPE_OVER
 from .life.key_figures import Acted as Acted
@@ -203,6 +204,7 @@ from .run.status import Status as Status
 from .run.status import StatusBudget as StatusBudget
 from .run.status import StatusGoal as StatusGoal
 from .run.status import StatusQuestion as StatusQuestion
+from .run.status import StatusVerdict as StatusVerdict
 from .run.status import StoreAnswer as StoreAnswer
 from .run.status import gather as gather
 from .run.tools import Bench as Bench

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conch.experience import ShownCheck
 from conch.views import Baseline, LifeEvidence, LifeVerdict, cohorts_of, life_trend, life_verdict
+from conch.views.life.goal_pace import GoalPace, goal_pace
 from conch.views.life.trend import STILL
 
 seeds = st.integers(0, 10_000)
@@ -226,3 +228,60 @@ def test_changed_weights_are_said() -> None:
     assert said == "The weights changed: these totals are under those in force, not as they were paid."
     left_out = judged(life, weighed_anew=True, left_out=("joy", "kind")).details[-1]
     assert left_out.endswith("not as they were paid, without joy and kind, not scored throughout.")
+
+
+def pace(first: int, last: int) -> GoalPace:
+    """The pace of a life whose goals took so many acts at first, and so many at last."""
+    found = goal_pace(
+        *([(at, [check_of(at // acts, ends=at % acts == acts - 1)]) for at in range(200)] for acts in (first, last))
+    )
+    assert found is not None
+    return found
+
+
+def check_of(goal: int, *, ends: bool) -> ShownCheck:
+    return ShownCheck(f"count-{goal}", "", "achieved" if ends else "neutral", 0.0, 0.0)
+
+
+def level_life(cycles: int = 400) -> list[float]:
+    return series(cycles, lambda _: 0.2, 0.05, 1)
+
+
+def test_goals_in_fewer_acts_are_the_first_sentence_whatever_the_reward_does() -> None:
+    """What it does for its goals is the purpose; the reward stands behind it."""
+    found = judged(level_life(), pace=pace(20, 5))
+
+    assert found.kind == "fewer"
+    assert found.headline == "Goals in fewer acts than at first: 5.0 instead of 20.0."
+    assert found.details[1] == "Goals reached in 100 acts: 5.0 at first, 20.0 at last."
+    assert found.details[2] == "Reward: No change so far that is more than chance."
+    assert found.moves == "unchanged"
+
+
+def test_a_rising_reward_is_no_learning_where_goals_take_as_many_acts() -> None:
+    """Filler is paid too."""
+    found = judged(series(1000, lambda at: 0.5 * at / 1000, 0.03, 1), pace=pace(10, 10))
+
+    assert found.kind == "steady"
+    assert found.headline == "Goals take about as many acts as at first: no change that is more than chance."
+    assert found.moves == "learning"
+
+
+def test_goals_that_take_more_acts_are_told() -> None:
+    """Whatever it is paid."""
+    assert judged(level_life(), pace=pace(5, 20)).kind == "more"
+
+
+def test_a_habit_is_told_unless_goals_take_fewer_acts() -> None:
+    """Nearly the same act again and again may be the right one."""
+    assert judged(level_life(), habit=True, pace=pace(10, 10)).kind == "habit"
+    reaches = judged(level_life(), habit=True, pace=pace(20, 5))
+    assert reaches.kind == "fewer"
+
+
+def test_of_too_few_goals_the_reward_tells() -> None:
+    """The acts for a goal stand first all the same."""
+    found = judged(level_life(), pace=pace(80, 70))
+
+    assert found.kind == "unchanged"
+    assert found.details[0].startswith("A goal took")

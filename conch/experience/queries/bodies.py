@@ -111,6 +111,8 @@ class ShownCheck:
     measure: float
     best: float
     """Before this act."""
+    accepted: bool = True
+    """False of a goal that the agent set itself and nobody had accepted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Final, Generic
 
 from conch.curiosity import entropy
 from conch.experience import ExperienceReader, LifeBlock
+from conch.views.life.goal_pace import read_goal_pace
 from conch.views.life.reweighed import A, OneWeighing, as_recorded, is_weighed_once, one_weighing
 from conch.views.life.trend import (
     ENDS,
@@ -136,6 +137,7 @@ def _evidence(
         weighed_anew=weighing.is_other,
         left_out=weighing.left_out,
         since=count - judged,
+        pace=read_goal_pace(reader, read.agent, begin, upto),
     )
 
 

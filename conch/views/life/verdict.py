@@ -1,4 +1,5 @@
-"""The verdict on an agent's life in one sentence: whether its reward rises, has levelled off or falls. Pure."""
+"""The verdict on an agent's life in one sentence: whether its goals take fewer acts than at first; where no goals tell
+that, whether its reward rises, has levelled off or falls. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from conch.views.life.goal_pace import GoalPace
 from conch.views.life.trend import (
     ENDS,
     LEAST_LIFE,
@@ -16,7 +18,9 @@ from conch.views.life.trend import (
 )
 from conch.views.line import signed
 
-VerdictKind = Literal["early", "learning", "risen", "levelled", "falling", "habit", "unchanged"]
+VerdictKind = Literal[
+    "early", "fewer", "more", "steady", "learning", "risen", "levelled", "falling", "habit", "unchanged"
+]
 
 MATTERS: Final = 0.02
 """Least change of the mean total that is called one: a hundredth of the range of a total, −1 to 1 (ours)."""
@@ -60,6 +64,8 @@ class LifeEvidence(NamedTuple):
     """Components that count nothing, as some acts have no score of them."""
     since: int = 0
     """Acts after the last one that is judged: it is judged anew as it grows. 0 of a range."""
+    pace: GoalPace | None = None
+    """Acts for a goal; None: there were no goals, or too few acts."""
 
 
 class LifeVerdict(NamedTuple):
@@ -80,6 +86,10 @@ class LifeVerdict(NamedTuple):
     """The cycle at which the rise ended; None: it has not, or there was none."""
     recent: Interval | None
     """By how much the total rose over the last third."""
+    pace: GoalPace | None = None
+    """Acts for a goal; None: there were no goals, or too few acts."""
+    moves: VerdictKind = "early"
+    """What the reward does, whatever the goals say."""
 
 
 def life_verdict(found: LifeEvidence, *, habit: bool | None = None) -> LifeVerdict:
@@ -102,7 +112,13 @@ def life_verdict(found: LifeEvidence, *, habit: bool | None = None) -> LifeVerdi
     wins = ("learning", "risen", "unchanged") if habit else ("unchanged",)
     kind: VerdictKind = "habit" if is_habit and moves in wins else moves
     since = trend.turn if moves == "levelled" else None
+    headline = _headline(kind, moves, trend, found)
+    pace, of_reward = found.pace, ""
+    if pace is not None and (of_goals := _pace_kind(pace, is_habit=kind == "habit")) is not None:
+        kind, headline, of_reward = of_goals, _pace_headline(of_goals, pace), f"Reward: {headline}"
     details = (
+        *(() if pace is None else pace.words),
+        of_reward,
         _from_to(trend),
         _slopes(trend),
         _against(trend, found.baseline),
@@ -113,14 +129,40 @@ def life_verdict(found: LifeEvidence, *, habit: bool | None = None) -> LifeVerdi
     )
     return LifeVerdict(
         kind,
-        _headline(kind, moves, trend, found),
+        headline,
         tuple(filter(None, details)),
         trend.start,
         trend.end,
         trend.change,
         since,
         trend.recent,
+        pace,
+        moves,
     )
+
+
+def _pace_kind(pace: GoalPace, *, is_habit: bool) -> VerdictKind | None:
+    """What goals say; None: there were too few to say anything, and the reward tells."""
+    if pace.low is None:
+        return None
+    if pace.is_fewer:
+        return "fewer"
+    if is_habit:
+        return "habit"
+    return "more" if pace.is_more else "steady"
+
+
+def _pace_headline(kind: VerdictKind, pace: GoalPace) -> str:
+    figures = f"{pace.last or 0.0:.1f} instead of {pace.first or 0.0:.1f}"
+    match kind:
+        case "fewer":
+            return f"Goals in fewer acts than at first: {figures}."
+        case "more":
+            return f"Goals take more acts than at first: {figures}."
+        case "habit":
+            return "Stuck in a habit: nearly the same act again and again, and goals take no fewer acts than at first."
+        case _:
+            return "Goals take about as many acts as at first: no change that is more than chance."
 
 
 def _kind(trend: LifeTrend) -> VerdictKind:

@@ -28,6 +28,7 @@ from conch.requests import acknowledged, ask, ask_all
 from conch.run_info import RunInfo
 from conch.tasks import concurrently
 from conch.views.base import View
+from conch.views.life.goal_pace import GoalPaceShown
 from conch.views.life.sampled import life_evidence
 from conch.views.life.verdict import VerdictKind, life_verdict
 from conch.views.rewards.alarms import AlarmRow, alarm_rows
@@ -226,6 +227,8 @@ class StatusVerdict(View):
     """One sentence."""
     details: tuple[str, ...]
     """Further sentences, with the figures."""
+    pace: GoalPaceShown | None = None
+    """Acts for a goal; None: there were no goals, or too few acts."""
 
 
 class StoreFigures(View):
@@ -472,4 +475,7 @@ def _of_store(
 def _verdict(store: ExperienceReader, agent: str, habit: bool | None) -> StatusVerdict | None:
     found = life_evidence(store, agent, moved=store.charts.goal_moves(agent, 1)[0])
     said = life_verdict(found, habit=habit)
-    return StatusVerdict(kind=said.kind, headline=said.headline, details=said.details) if found.acts else None
+    if not found.acts:
+        return None
+    pace = GoalPaceShown.of(said.pace)
+    return StatusVerdict(kind=said.kind, headline=said.headline, details=said.details, pace=pace)

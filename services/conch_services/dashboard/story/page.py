@@ -126,7 +126,7 @@ async def _life(request: Request, agent: str) -> dict[str, object]:
         "broken": found.broken,
         "stream_why": told.why,
         "life": shown,
-        "changes": _changes(shown, verdict.kind),
+        "changes": _changes(shown, verdict.moves),
         "lanes": {name: _lane(some, begin, behind) for name, some in lanes.items()},
         "lane_means": ABOUT_LANES,
         "steps": _steps(shown, begin, behind),
@@ -293,9 +293,9 @@ def _data(
     }
 
 
-def _changes(life: LifeFigures, verdict: VerdictKind) -> list[Change]:
+def _changes(life: LifeFigures, reward: VerdictKind) -> list[Change]:
     """What changed; a change of the reward is chance where the verdict, which looks at the whole life, says no more."""
-    moves = verdict in ("learning", "risen", "levelled", "falling")
+    moves = reward in ("learning", "risen", "levelled", "falling")
     return [one if moves or one.title != REWARD_CHANGE else one._replace(kind="") for one in life.changes]
 
 

@@ -46,7 +46,6 @@ from conch.forgetting.request import (
 from conch.home import Home
 from conch.log import get_logger
 from conch.memory import MEMORY_FILE, LongTermMemory
-from conch.minds import forget_words
 from conch_schemas import (
     ContractViolationError,
     Mark,
@@ -284,7 +283,6 @@ def _clean_files(
             rows += memory.forget(memory.of_events(events))
         finally:
             memory.close()
-        rows += forget_words(home.reflex_file(agent), needle.texts)
     files = 0
     for held in held_files(home, store_location(settings.store.url, home.path), needle):
         remove_from(home, held, needle)

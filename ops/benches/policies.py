@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from conch.minds import Situation
-from conch.minds.features import CONTEXT, SIZE, STAGED, CallChoice, features
-from conch.minds.memory import BanditMemory, save
-from conch.minds.templates import TEMPLATES, fill_slots
+from conch.minds.embedded.features import CONTEXT, SIZE, STAGED, CallChoice, features
+from conch.minds.embedded.memory import BanditMemory, save
+from conch.minds.embedded.templates import TEMPLATES, fill_slots
 from conch_schemas import CommandCheck, FileCheck, Goal
 
 STEP = 2.0

@@ -12,9 +12,9 @@ from conch.bus import MemoryBus
 from conch.cycle.acting.judged import judge
 from conch.errors import CheckError
 from conch.minds import ChoiceLog, DrawnChoice, FrozenShelf, LinUCB, ReflexMind, blank_bandit, learnt
-from conch.minds.bandit import Sparse
-from conch.minds.features import SIZE
-from conch.minds.memory import BanditMemory, save
+from conch.minds.embedded.bandit import Sparse
+from conch.minds.embedded.features import SIZE
+from conch.minds.embedded.memory import BanditMemory, save
 from conch.training import move_pointer, promoted, rolled_back
 from conch.training.gate import OffPolicyLimits
 from conch_schemas import (

@@ -14,7 +14,7 @@ from conch.cycle.own_goals.bounds import goal_objection
 from conch.cycle.prompts.brief import task_of
 from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.minds import Situation
-from conch.minds.templates import TEMPLATES, fill_slots
+from conch.minds.embedded.templates import TEMPLATES, fill_slots
 from conch.snapshots import GoalThen, RecordedDecision
 from conch.tools import ToolContext, tool
 from conch_schemas import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.minds.features import GROUPS
-from conch.minds.memory import BanditMemory, save
+from conch.minds.embedded.features import GROUPS
+from conch.minds.embedded.memory import BanditMemory, save
 from conch.minds.reflex import ReflexMind
 
 if TYPE_CHECKING:

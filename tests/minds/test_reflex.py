@@ -17,10 +17,10 @@ from conch.config import ExplorationBonusSettings
 from conch.cycle.ground import ground
 from conch.errors import HomeError
 from conch.minds import Prompt, RecentOutcome
-from conch.minds.features import GROUPS
-from conch.minds.memory import BanditMemory, learnt, load, save
+from conch.minds.embedded.features import GROUPS
+from conch.minds.embedded.memory import BanditMemory, learnt, load, save
 from conch.minds.reflex import SAVE_EVERY, ReflexMind
-from conch.minds.templates import TEMPLATES
+from conch.minds.embedded.templates import TEMPLATES
 from conch.tools import BUILTIN_TOOLS, Notes
 from conch_schemas import Action, Cut, ExperienceRecorded, Goal, Outcome, ScoredPart
 from conch_schemas.goal import FileCheck
@@ -267,7 +267,7 @@ async def test_numbers_learnt_for_other_templates_are_set_aside(
     await live(mind, prompt, range(1, 3))
     await mind.close()
 
-    monkeypatch.setattr("conch.minds.memory.LAYOUT", "another")
+    monkeypatch.setattr("conch.minds.embedded.memory.LAYOUT", "another")
 
     assert load(file).bandit.choices == 0
     assert not file.exists()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conch.actions import Registry, effect_of, parse, render
 from conch.minds import RecentOutcome, Situation
-from conch.minds.templates import DRAFTS, TEMPLATES, TemplateCall, TemplateSlots, fill_slots
+from conch.minds.embedded.templates import DRAFTS, TEMPLATES, TemplateCall, TemplateSlots, fill_slots
 from conch.tools import BUILTIN_TOOLS
 from conch_schemas import Action, CommandCheck, FileCheck, Goal
 

@@ -15,7 +15,7 @@ from conch.config import ToolSettings
 from conch.cycle.grounding.files import list_files
 from conch.minds import Prompt, Situation
 from conch.minds.reflex import ReflexMind
-from conch.minds.templates import TEMPLATES, fill_slots
+from conch.minds.embedded.templates import TEMPLATES, fill_slots
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Toolbox, ToolContext, Workspace, run_check
 from conch.workspace import lay_out, script_of
 from conch.workspace.material import MOST_BYTES, MOST_FILES

@@ -14,7 +14,7 @@ from conch.config import ToolSettings
 from conch.cycle.grounding.files import list_files
 from conch.errors import HomeError
 from conch.minds import Situation
-from conch.minds.templates import TEMPLATES, fill_slots
+from conch.minds.embedded.templates import TEMPLATES, fill_slots
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Toolbox, ToolContext, Workspace, run_check
 from conch.workspace import KEPT, fill, lay_out, put_away, record_filled, script_of
 from conch.workspace.material import MOST_BYTES, MOST_FILES

@@ -1,4 +1,4 @@
-"""Lives of the embedded mind: a workspace with its goals and its supply, real tools, each act scored before the next."""
+"""Lives of the embedded mind: a workspace with its goals and supply, real tools, each act scored before the next."""
 
 from __future__ import annotations
 
@@ -91,6 +91,18 @@ class _Scorer:
         )  # fmt: skip
 
 
+import os
+SIM = os.environ.get("SIM")
+def sim(act):
+    o = {g.outcome for g in act.goals}
+    if 'achieved' in o: return .8
+    if 'partial' in o: return .6
+    if act.action.kind == 'DO_NOTHING': return .1 if act.goals else .3
+    if act.outcome.status != 'success': return -.05
+    if act.action.skill == 'git.add': return .15
+    return 0.05
+
+
 class _ScoredMind:
     """A reflex mind that learns each act's reward before the next thought, so that a life depends on its seed alone."""
 
@@ -123,6 +135,7 @@ class _ScoredMind:
             if isinstance(changed, NeedsChanged):
                 await self._bus.publish(subject_of(changed), encode(changed), id=changed.id)
             if experience is not None:
+                if SIM: experience = experience.model_copy(update={"total": sim(event)})
                 self.totals.append(experience.total)
                 self._mind.learn(experience)
 

@@ -11,9 +11,9 @@ from conch.folds import maker
 from conch_schemas import Drives, Score
 
 SCORER: Final = "curiosity"
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Version of curiosity's fold and rules: it changes with any number in them. 1: without the measured effect of an act.
-"""
+2: a repetition cost also where it moved a goal, or was a rest with no goal open."""
 
 _UNIT: Final = (0.0, 1.0)
 _FALL: Final = (-1.0, 0.0)
@@ -27,6 +27,8 @@ class Repeats(NamedTuple):
     """With the same arguments to the letter and the same result."""
     fruitless: int
     """Its tool × operation on its target, without an effect; 0 where this act had one, or has no target."""
+    free: bool = False
+    """Whether it costs nothing: it moved a goal, or is a rest while no goal is open."""
 
     @property
     def most(self) -> int:
@@ -84,7 +86,8 @@ def _too_few(acts: int, window: int) -> Score:
 
 
 def _repetition(repeats: Repeats, settings: RewardSettings) -> Score:
-    value = repetition_penalty(repeats.most, settings.repetition, settings.repetition_most)
+    most = 1 if repeats.free else repeats.most
+    value = repetition_penalty(most, settings.repetition, settings.repetition_most)
     return _repeated(repeats, value, settings.repetition_acts)
 
 
@@ -93,6 +96,8 @@ def _repeated(repeats: Repeats, value: float, window: int) -> Score:
     """Cached: the same few counts come again."""
     if repeats.most <= 1:
         why = f"New among the last {window} acts."
+    elif repeats.free:
+        why = f"Done {repeats.most} times in the last {window} acts, at no cost: it moved a goal, or none is open."
     elif repeats.same >= repeats.fruitless:
         why = f"Done {repeats.same} times with the same result in the last {window} acts."
     else:

@@ -16,6 +16,9 @@ Each input of the drives is in 0..1 and is computed over these windows, each a s
 * independence: share of the last 50 acts that did not ask for help (a `reply` with a text that ends in `?`)
 * social: share of the last 50 messages of people that were answered; without any it abstains
 
+An act that moves a goal, and a rest while no goal is open, are no repetitions that cost (where the agent counted its
+goals: `effect.work`).
+
 For an act without a measured effect the rules of before hold: repetitions count by the fingerprint, *social* is 0
 without messages, and the entropy is relative to the number of acts.
 """
@@ -53,11 +56,14 @@ from conch.folds import (
     evolve,
     holds,
     is_new,
+    moves_goal,
     new_information,
     repetition_fingerprint,
+    rests_rightly,
     target_digest,
     tool_result,
     with_new,
+    work_of,
 )
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
@@ -213,13 +219,14 @@ def _repeated(action: ActionTaken, fingerprint: str) -> str:
 
 def _fruitless(action: ActionTaken) -> str:
     """The digest of the act's tool × operation and target; NO_TARGET where it had an effect or has no target."""
-    return NO_TARGET if tool_result(action) in ("success", None) else target_digest(action)
+    return NO_TARGET if tool_result(action) in ("success", "look", None) else target_digest(action)
 
 
 def _repeats(after: CuriosityState, action: ActionTaken, fingerprint: str) -> Repeats:
     target = _fruitless(action)
     fruitless = 0 if target == NO_TARGET else after.fruitless.count(target)
-    return Repeats(after.latest.count(_repeated(action, fingerprint)), fruitless)
+    free = work_of(action) is not None and (moves_goal(action) or rests_rightly(action))
+    return Repeats(after.latest.count(_repeated(action, fingerprint)), fruitless, free)
 
 
 def _variety(after: CuriosityState, action: ActionTaken, settings: RewardSettings) -> Variety:
@@ -317,7 +324,7 @@ def _success(action: ActionTaken) -> bool | None:
     if not action.action.valid:
         return False
     result = tool_result(action)
-    return None if result in (None, "idle") else result == "success"
+    return None if result in (None, "idle") else result != "failure"
 
 
 def _latest(table: Mapping[str, V], key: str, value: V, limit: int) -> dict[str, V]:

@@ -8,9 +8,14 @@ from .dedupe import new_information as new_information
 from .dedupe import repetition_fingerprint as repetition_fingerprint
 from .dedupe import target_digest as target_digest
 from .dedupe import with_new as with_new
+from .effect import PAID_APPENDS as PAID_APPENDS
 from .effect import ToolResult as ToolResult
 from .effect import brings_information as brings_information
+from .effect import moves_goal as moves_goal
+from .effect import rests_rightly as rests_rightly
 from .effect import tool_result as tool_result
+from .effect import uses_allowance as uses_allowance
+from .effect import work_of as work_of
 from .models import evolve as evolve
 from .models import json_of as json_of
 from .models import made_of as made_of

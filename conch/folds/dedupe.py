@@ -87,7 +87,7 @@ def new_information(seen: Digests, action: ActionTaken) -> tuple[Digests, bool]:
     is not in `seen` is new, and a blank one is not.
     """
     if action.effect is not None:
-        return seen, tool_result(action) == "success" and brings_information(action.effect)
+        return seen, tool_result(action) in ("success", "look") and brings_information(action.effect)
     output = action.outcome.output.text
     if not (action.action.kind == "TOOL" and action.action.valid and action.outcome.status == "success"):
         return seen, False

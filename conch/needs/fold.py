@@ -9,14 +9,15 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from conch.config import NeedsSettings
-from conch.folds import Digests, evolve, is_new, new_information, tool_result
+from conch.folds import Digests, evolve, is_new, moves_goal, new_information, rests_rightly, tool_result, work_of
 from conch.needs.rules import counted_reward, delta_reward, most_pressing, raises_any, starving_factor, starving_needs
 from conch.needs.table import NeedsTable, needs_of
 from conch_schemas import HUMAN_SCORER, ActionTaken, NeedChange, RewardAssigned, Score
 
 SCORER: Final = "needs"
-VERSION: Final = "2"
-"""Version of this fold and its rules: it changes with any number in them. 1: without the measured effect of an act."""
+VERSION: Final = "3"
+"""Version of this fold and its rules: it changes with any number in them. 1: without the measured effect of an act. 2:
+looking counted as a success, a second rest in a row never did, and starving lowered what moves a goal."""
 
 NEEDS_RANGE: Final = (-1.0, 1.0)
 STARVING_RANGE: Final = (0.0, 1.0)
@@ -135,11 +136,13 @@ def _by_outcome(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, .
     if act.kind == "REFLECT":
         return ("reflected",)
     if act.kind == "DO_NOTHING":
-        return () if rested else ("rested",)
+        return () if rested and not rests_rightly(action) else ("rested",)
     match tool_result(action):
         case "success":
             information = ("new_information",) if new else ()
             return ("tool_succeeded", *information, *(("user_helped",) if action.outcome.answered else ()))
+        case "look":
+            return ("new_information",) if new else ()
         case "failure":
             return ("error",)
         case _:
@@ -176,9 +179,18 @@ def _score(before: Mapping[str, float], after: Mapping[str, float], events: Sequ
 
 
 def _starving(action: ActionTaken, before: Mapping[str, float], after: Mapping[str, float], table: NeedsTable) -> Score:
-    """The factor of a positive total. Without a measured effect it does not apply."""
+    """The factor of a positive total. Without a measured effect it does not apply.
+
+    Where the agent counted its goals, it never applies to what moves a goal, nor to a rest while none is open; and
+    looking that moves no goal raises no starving need, so that it stays below a rest.
+    """
     if action.effect is None or action.outcome.status == "unknown":
         return _NOT_MEASURED
+    counted = work_of(action) is not None
+    if counted and (moves_goal(action) or rests_rightly(action)):
+        return _SPARED
+    if counted and tool_result(action) == "look":
+        after = before
     own = table.settings.starving
     starved = starving_needs(before, own.level)
     if not starved:
@@ -203,6 +215,8 @@ def _scored(component: str, value: float, limits: tuple[float, float], why: str)
 
 
 _NO_NEED_STARVES: Final = _scored("starving", 1.0, STARVING_RANGE, "No need starves.")
+
+_SPARED: Final = _scored("starving", 1.0, STARVING_RANGE, "It moved a goal, or rested while none was open.")
 
 _NOT_KNOWN: Final = Score(
     component="needs",

@@ -91,7 +91,7 @@ def principles_of(action: ActionTaken) -> PrincipleScore | None:
 
 def _judged(action: ActionTaken) -> PrincipleScore:
     domain, effect, act = domain_of(action), action.effect, action.action
-    passed = tool_result(action) in ("success", "idle")
+    passed = tool_result(action) in ("success", "look", "idle")
     if effect is None or domain == "chat":
         return constitutional_reward(act.skill, _turn(action, passed=passed), changes_something(action))
     facts = {

@@ -7,12 +7,13 @@ from functools import lru_cache
 from typing import Final
 
 from conch.config import ExecutionValues, FormatValues, GoalValues, RewardSettings
-from conch.folds import tool_result
-from conch_schemas import BUILTIN_SCORER, ActionTaken, Decoding, GoalCheck, Score
+from conch.folds import PAID_APPENDS, moves_goal, tool_result, work_of
+from conch_schemas import BUILTIN_SCORER, ActionTaken, Decoding, GoalCheck, GoalWork, Score
 
-VERSION: Final = "4"
+VERSION: Final = "5"
 """Version of these rules; their values are settings. 1: without the measured effect of an act. 2: an act whose outcome
-is unknown had no goal and kept every principle. 3: an invalid reply kept every principle."""
+is unknown had no goal and kept every principle. 3: an invalid reply kept every principle. 4: looking paid like work,
+and a rest the same whether a goal was open or not; this still holds for acts without `effect.work`."""
 
 OUTCOME_UNKNOWN: Final = "A crash fell between the intent and its outcome, so nobody knows how it came out."
 """Why nothing of an act whose outcome is unknown is scored, its form excepted."""
@@ -45,6 +46,22 @@ def execution_reward(
     if kind == "TOOL" and not idle:
         return values.success if success else values.failed
     return values.idle
+
+
+def worked_execution(action: ActionTaken, work: GoalWork, values: ExecutionValues = _EXECUTION) -> float:
+    """*execution* of a valid act whose agent counted its goals: by default 1.0 for a tool that moved a goal, or whose
+    change or test run is paid; −0.8 for any other call; a rest or a reflection 0.2, and −0.2 while a goal is open.
+
+    A call that failed earns the lesser of `failed` and `fruitless`; a blocked one `failed`, as the gate does the rest.
+    """
+    if action.action.kind != "TOOL":
+        return values.resting if work.open else values.idle
+    result = tool_result(action)
+    if result == "success":
+        return values.success
+    if action.outcome.status == "blocked":
+        return values.failed
+    return min(values.failed, values.fruitless) if result == "failure" else values.fruitless
 
 
 def goal_reward(outcome: str, values: GoalValues = _GOAL) -> float:
@@ -112,14 +129,25 @@ def _execution(action: ActionTaken, values: ExecutionValues) -> Score:
         why = f"The tool {act.skill} could not be used, for a reason outside of the agent."
         return not_applicable("execution", values.range, why)
     result = tool_result(action)
-    value = execution_reward(act.kind, act.valid, result == "success", result == "idle", values)
+    work = work_of(action)
+    if work is not None and act.valid and act.kind != "INVALID":
+        value = worked_execution(action, work, values)
+    else:
+        value = execution_reward(act.kind, act.valid, result == "success", result == "idle", values)
     if not act.valid or act.kind == "INVALID":
         why = INVALID_REPLY
     elif act.kind == "TOOL":
         why = f"The tool {act.skill} ended with status {status}{_measured(action)}."
     else:
-        why = f"The agent chose {_PLAIN_WORDS[act.kind]}."
+        why = f"The agent chose {_PLAIN_WORDS[act.kind]}{_open(work)}."
     return scored("execution", value, values.range, why)
+
+
+def _open(work: GoalWork | None) -> str:
+    """What was open while the agent rested, as the end of a sentence; empty where that was not counted."""
+    if work is None:
+        return ""
+    return " while a goal was open or a message waited" if work.open else " with no goal open"
 
 
 def _measured(action: ActionTaken) -> str:
@@ -127,14 +155,31 @@ def _measured(action: ActionTaken) -> str:
     effect = action.effect
     if effect is None or action.outcome.status == "blocked":
         return ""
-    ran = [check for check in effect.checks if check.ran]
-    if any(check.changed_since for check in ran):
+    ran, result = [check for check in effect.checks if check.ran], tool_result(action)
+    if effect.work is not None and (unpaid := _unpaid(action, effect.work)):
+        return f"; {unpaid}"
+    if any(check.changed_since for check in ran) and result == "success":
         return "; it ran a check of the changed workspace, which counts as a success whatever its verdict"
-    if tool_result(action) != "idle":
+    if result != "idle":
         return ""
     if any(check.no_result for check in effect.checks):
         return "; it ran a test program that gave no result of a test: idle"
     return "; it ran a check of an unchanged workspace: idle" if ran else " and had no effect: idle"
+
+
+def _unpaid(action: ActionTaken, work: GoalWork) -> str:
+    """Why a call that had an effect is not paid, as the end of a sentence; empty where it is, or had none."""
+    effect, result = action.effect, tool_result(action)
+    if effect is None or moves_goal(action) or result not in ("look", "idle"):
+        return ""
+    if result == "look":
+        return "it showed something new and moved no goal: less than a rest"
+    tested = any(check.ran and check.changed_since for check in effect.checks)
+    if (effect.kind != "change" and not tested) or any(check.no_result for check in effect.checks):
+        return ""
+    if work.appends > PAID_APPENDS and not tested:
+        return f"it added to the same file for the {work.appends}th time while no goal moved: idle"
+    return "it moved no goal, and no more changes are paid until one is reached: idle"
 
 
 def _goal(action: ActionTaken, values: GoalValues) -> Score:

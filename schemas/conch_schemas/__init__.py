@@ -26,7 +26,7 @@ from conch_schemas.cycle import (
     ThoughtGrounded,
 )
 from conch_schemas.decoding import Constraint, Decoding
-from conch_schemas.effect import ChangedLines, CheckRun, ContextUse, EffectKind, Information, MeasuredEffect
+from conch_schemas.effect import ChangedLines, CheckRun, ContextUse, EffectKind, GoalWork, Information, MeasuredEffect
 from conch_schemas.envelope import (
     MAX_EVENT_BYTES,
     Event,
@@ -200,6 +200,7 @@ __all__ = [
     "GoalOutcome",
     "GoalReached",
     "GoalSet",
+    "GoalWork",
     "Information",
     "JsonObject",
     "Line",

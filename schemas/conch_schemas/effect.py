@@ -49,6 +49,22 @@ class CheckRun(Value):
     none. The act is idle then, unless it moved a goal."""
 
 
+class GoalWork(Value):
+    """How the act stood to the agent's goals, as the agent counted it before the act: what version 5 of the rules of
+    `reward` needs beside the effect itself."""
+
+    open: int = Field(ge=0)
+    """Goals that pay and were open, and messages of people that waited for an answer."""
+    allowance: int = Field(ge=0)
+    """Changes and test runs that move no goal which were still paid. It begins at `effects.run_length`; each one that
+    is paid takes one away, and a reached goal or an answered message gives some of what it took back."""
+    appended: tuple[str, ...] = ()
+    """Files to which the act only added lines, at most 10; empty where it also removed some."""
+    appends: int = Field(default=0, ge=0)
+    """How often, this act included, lines were only added to each of these files since a goal's measure moved: the
+    least of them; 0 where `appended` is empty."""
+
+
 class ContextUse(Value):
     """The share of the model's context that the decision's prompt used."""
 
@@ -86,3 +102,5 @@ class MeasuredEffect(Value):
     """Number of tool × operation pairs that the agent could choose from; 0: not known."""
     need_events: tuple[str, ...] = ()
     """Events of needs that the agent measured: learned_something, new_topic, resource_low, resource_recovered."""
+    work: GoalWork | None = None
+    """None: recorded by a version that did not count it; the rules of `reward` before version 5 hold then."""

@@ -120,7 +120,7 @@ class EffectSettings(SettingsSection):
     noise_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of a text's letter trigrams that the agent has read, below which the text is noise, 0..1; 0: never."""
     run_length: Annotated[int, Field(ge=1)] = 20
-    """Acts with effect, after which changes are idle until a goal advances, a message is answered or others act."""
+    """Changes and test runs that move no goal which are paid at first; a reached goal gives back at most 4 it took."""
     goal_rise: Annotated[float, Field(ge=0, le=1)] = 0.05
     """Rise of a goal's measure above its best from which it is partial progress, 0..1; a smaller rise is neutral."""
 
@@ -163,7 +163,11 @@ class ExecutionValues(RuleValues):
     failed: RuleValue = -0.3
     """A tool that failed, or an act that was blocked, −100..100."""
     idle: RuleValue = 0.2
-    """Doing nothing, reflecting, or a tool without effect, −100..100."""
+    """Doing nothing or reflecting while no goal is open; of acts without `effect.work`, a tool without effect too."""
+    resting: RuleValue = -0.2
+    """Doing nothing or reflecting while a goal is open or a message waits, −100..100."""
+    fruitless: RuleValue = -0.8
+    """A tool that moved no goal: it looked, had no effect, failed, or made a change beyond what is paid, −100..100."""
     invalid: RuleValue = 0.0
     """A reply that is no valid action, −100..100."""
 

@@ -45,8 +45,8 @@ def programs_exhausted(cycle: int, state: MeterState, settings: EffectSettings) 
 def decided(found: ActFindings, state: MeterState, settings: EffectSettings) -> tuple[EffectKind, MeterState]:
     """The kind of an act's effect, and the state after it.
 
-    The first that holds, as what is rarer and worth more comes first: answer, progress, change, information, none. An
-    idle act neither adds to a run of acts with effect nor ends it: else one rest in 20 acts would keep filling going.
+    The first that holds, as what is rarer and worth more comes first: answer, progress, change, information, none.
+    Whether a change is paid, the rules decide by `effect.work`.
     """
     brings = informs(found, state, settings)
     kind: EffectKind = "none"
@@ -54,13 +54,11 @@ def decided(found: ActFindings, state: MeterState, settings: EffectSettings) -> 
         kind = "answer"
     elif found.progressed:
         kind = "progress"
-    elif found.changed and state.run < settings.run_length:
+    elif found.changed:
         kind = "change"
     elif brings:
         kind = "information"
-    run = 0 if kind in ("answer", "progress") else state.run + (kind != "none")
-    after = {"run": min(run, settings.run_length)}
     if brings and found.source == "program":
         kept = (*state.program_acts, found.cycle)[-settings.program_acts :]
-        return kind, state.model_copy(update=after | {"program_acts": kept})
-    return kind, state.model_copy(update=after)
+        return kind, state.model_copy(update={"program_acts": kept})
+    return kind, state

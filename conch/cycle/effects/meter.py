@@ -48,6 +48,8 @@ SMALL = 500
 """Files of a workspace that is looked at in the event loop: 2 ms at most, a thread takes 0.1 ms."""
 SHOWN_PATHS = 100
 """Most changed paths in an event."""
+ADDED_PATHS = 10
+"""Most files in an event that lines were only added to."""
 LETTERS_MET = 20_000
 """Letters of what the workspace holds at first that trigrams are learnt from: 2 ms, five times what noise needs."""
 FILES_FINISHED = 10
@@ -149,7 +151,7 @@ class EffectMeter:
 
     async def brought(self) -> None:
         """Take in the material that the home has just brought: the workspace is another one, so that a check on it
-        counts anew, but a run of filling goes on. Else new material, come every few acts, would feed it for ever."""
+        counts anew."""
         if self._tracker.looked and (await self._looked()).content and self._state is not None:
             self._state = self._state.model_copy(update={"version": self._state.version + 1})
 
@@ -259,6 +261,9 @@ class EffectMeter:
             context=act.context,
             skills_on_offer=act.skills,
             need_events=(*events, *of_resources),
+            work=act.memory.work.before(
+                act.memory.open_work, self._settings.run_length, tuple(map(shown_path, change.appended[:ADDED_PATHS]))
+            ),
         )
 
     def _noise(self, trigrams: Trigrams, lines: Mapping[int, str]) -> bool:

@@ -13,8 +13,6 @@ class MeterState(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    run: int = Field(default=0, ge=0)
-    """Acts with effect since the last new best measure, answered message or change from outside."""
     program_acts: tuple[int, ...] = ()
     """Cycles of the last acts in which another program's output brought information."""
     previous_path: str | None = None
@@ -43,4 +41,4 @@ class MeterState(BaseModel):
 
     def changed_outside(self) -> MeterState:
         """The state after a change of the workspace that no act of the agent made."""
-        return self.model_copy(update={"run": 0, "version": self.version + 1})
+        return self.model_copy(update={"version": self.version + 1})

@@ -45,6 +45,8 @@ class WorkspaceChange:
     """Added lines, and all lines of the files that are compared since this look."""
     files: tuple[str, ...] = ()
     """The files that `read` is from."""
+    appended: tuple[str, ...] = ()
+    """Files that gained lines, where none lost any."""
 
 
 class WorkspaceTracker:
@@ -151,6 +153,7 @@ def _change(
         if old is not None and new is not None:
             compared.append((path, old, new))
     differs = difference((old, new) for _, old, new in compared)
+    appended = () if differs.removed else tuple(sorted(path for path, old, new in compared if len(new) > len(old)))
     written = {
         digest: line
         for path, _, new in compared
@@ -164,4 +167,6 @@ def _change(
     )
     whole = texts.keys() - {path for path, _, _ in compared}
     read = added | {digest for path in whole for digest in after[path].lines or ()}
-    return WorkspaceChange(tuple(sorted(paths)), content, lines, written, frozenset(fresh), frozenset(read), (*texts,))
+    return WorkspaceChange(
+        tuple(sorted(paths)), content, lines, written, frozenset(fresh), frozenset(read), (*texts,), appended
+    )

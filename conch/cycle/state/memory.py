@@ -15,6 +15,7 @@ from conch.cycle.grounding.sensors import SensorReading, heard
 from conch.cycle.state.effects import touched
 from conch.cycle.state.rewards import with_lesson, with_reward, with_short_arguments
 from conch.cycle.state.sessions import AnsweredTurn, answered_message, with_rating, with_turn
+from conch.cycle.state.work import WorkLedger
 from conch.folds import MOST_LEAP
 from conch.minds import ActReward, Lesson, Purpose, RecentOutcome
 from conch.teams import TEAM_KINDS, TeamState, followed
@@ -261,6 +262,8 @@ class AgentMemory(_MemoryModel):
     spent: tuple[TokensSpent, ...] = ()
     budget: BudgetLedger = Field(default=BudgetLedger(), exclude_if=lambda ledger: ledger == BudgetLedger())
     """What it used within the last day, for the limits of its budget."""
+    work: WorkLedger = Field(default=WorkLedger(), exclude_if=lambda ledger: ledger == WorkLedger())
+    """The paid changes that no goal has given back, and the files that it kept adding to."""
     shadowed: int = Field(default=-1, exclude_if=lambda cycle: cycle < 0)
     """The last cycle whose act a candidate was asked for beside; -1: none was."""
     team: TeamState | None = Field(default=None, exclude_if=lambda team: team is None)
@@ -283,6 +286,11 @@ class AgentMemory(_MemoryModel):
         if self.decided is None and self.asked is None:
             return "ground" if self.grounded is None else "decide"
         return "act" if self.taken is None else "reflect"
+
+    @property
+    def open_work(self) -> int:
+        """Goals that pay, and messages that wait."""
+        return sum(active.pays for active in self.goals.values()) + len(self.waiting)
 
     @property
     def decisions(self) -> int:
@@ -551,7 +559,14 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
     for check in event.goals:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
             goals[check.goal] = _checked(active, check, event)
-    after = {"taken": event, "recent": recent[-RECENT:], "goals": goals, "budget": _acted(memory, event)}
+    since = {id: active.since for id, active in memory.goals.items()}
+    after = {
+        "taken": event,
+        "recent": recent[-RECENT:],
+        "goals": goals,
+        "budget": _acted(memory, event),
+        "work": memory.work.acted(event, since),
+    }
     return memory.model_copy(update=after | {"episodes": worked_on(memory, event)})
 
 

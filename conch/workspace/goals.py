@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from conch_schemas import CommandCheck, FileCheck, Goal
+from conch.workspace.kinds import committed
+from conch_schemas import FileCheck, Goal
 
 UNCOMMITTED = "data/october.csv"
 """Left out of the repository: committing it is one of the goals."""
@@ -30,9 +31,7 @@ def default_goals() -> tuple[Goal, ...]:
         Goal(
             id="commit-october",
             statement=f"The October count, {UNCOMMITTED}, is committed.",
-            check=CommandCheck(
-                command=f"git ls-files --error-unmatch {UNCOMMITTED} && git diff --quiet HEAD -- {UNCOMMITTED}"
-            ),
+            check=committed(UNCOMMITTED),
             priority=0.6,
         ),
         Goal(

@@ -1,4 +1,4 @@
-"""Kinds of material: each makes a piece whose goal fails at first, and that one or two acts reach."""
+"""Kinds of material: each makes a piece whose goal fails at first, and that one to three acts reach."""
 
 from __future__ import annotations
 
@@ -39,10 +39,17 @@ class CalendarMonth(NamedTuple):
         return CalendarMonth(self.year + years, month + 1)
 
 
-def to_commit(id: str, path: str, text: str) -> MaterialPiece:
-    """A new file that is to be committed."""
-    check = CommandCheck(command=f"git ls-files --error-unmatch {path} && git diff --quiet HEAD -- {path}")
-    return MaterialPiece("commit", _goal(id, f"{path} is committed.", check), ((path, text),))
+def committed(*paths: str) -> CommandCheck:
+    """The check that these files are committed as they are."""
+    named = " ".join(paths)
+    return CommandCheck(command=f"git ls-files --error-unmatch {named} && git diff --quiet HEAD -- {named}")
+
+
+def to_commit(id: str, *files: tuple[str, str]) -> MaterialPiece:
+    """New files (path, text), one or two, that are to be committed."""
+    paths = [path for path, _ in files]
+    statement = f"{' and '.join(paths)} {'is' if len(paths) == 1 else 'are'} committed."
+    return MaterialPiece("commit", _goal(id, statement, committed(*paths)), files)
 
 
 @dataclass(frozen=True)

@@ -92,14 +92,22 @@ class _Scorer:
 
 
 import os
+
 SIM = os.environ.get("SIM")
+
+
 def sim(act):
     o = {g.outcome for g in act.goals}
-    if 'achieved' in o: return .8
-    if 'partial' in o: return .6
-    if act.action.kind == 'DO_NOTHING': return .1 if act.goals else .3
-    if act.outcome.status != 'success': return -.05
-    if act.action.skill == 'git.add': return .15
+    if "achieved" in o:
+        return 0.8
+    if "partial" in o:
+        return 0.6
+    if act.action.kind == "DO_NOTHING":
+        return 0.1 if act.goals else 0.3
+    if act.outcome.status != "success":
+        return -0.05
+    if act.action.skill == "git.add":
+        return 0.15
     return 0.05
 
 
@@ -135,7 +143,8 @@ class _ScoredMind:
             if isinstance(changed, NeedsChanged):
                 await self._bus.publish(subject_of(changed), encode(changed), id=changed.id)
             if experience is not None:
-                if SIM: experience = experience.model_copy(update={"total": sim(event)})
+                if SIM:
+                    experience = experience.model_copy(update={"total": sim(event)})
                 self.totals.append(experience.total)
                 self._mind.learn(experience)
 

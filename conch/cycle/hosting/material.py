@@ -29,9 +29,9 @@ OPEN: Final = 3
 """Most open goals of pieces: while there are so many, the next piece waits."""
 LASTS: Final = 100
 """Cycles after which a piece's goal that was not reached is dropped."""
-BATCH: Final = 20
+BATCH: Final = 25
 """Pieces from one pause to the next."""
-PAUSE: Final = (15, 30)
+PAUSE: Final = (10, 20)
 """Shortest and longest pause, in cycles."""
 FIRST: Final = 1
 """The first cycle that a piece may come before."""

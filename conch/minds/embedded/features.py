@@ -67,9 +67,10 @@ class CallChoice(NamedTuple):
     repeated: bool
     """Whether the same call was made before."""
     aim: tuple[float, ...] = (0.0,) * _AIMS
-    """Each 0 or 1: whether the goal's file is staged (of a call for no goal: any file); whether another one is; whether
-    the call names a goal's file; whether it follows the last act: for the same goal, after a success. Then for each of
-    KINDS whether the call's goal is of it; of a call for no goal whether one of the open goals is."""
+    """Each 0 or 1: whether all files of the goal are staged (of a call for no goal: any file); whether the one that the
+    call is about is; whether the call names a goal's file; whether it follows the last act: for the same goal, after a
+    success. Then for each of KINDS whether the call's goal is of it; of a call for no goal whether one of the open
+    goals is."""
 
 
 EVERYTHING: Final = digest(".")
@@ -117,12 +118,12 @@ def aims(situation: Situation, choices: Sequence[TemplateChoice], work: WorkDone
             about = call.args.get("path", "") in named
             found.append((float(bool(work.staged)), 0.0, float(about), 0.0, *kinds))
             continue
-        own = {EVERYTHING, *(digest(file) for file in (goal.named, goal.target) if file)}
-        staged = not own.isdisjoint(work.staged)
+        every = EVERYTHING in work.staged
+        staged = every or (bool(goal.files) and all(digest(file) in work.staged for file in goal.files))
+        own = every or digest(goal.named or goal.target or "") in work.staged
         names = any(file in text for file in (goal.named, goal.target) if file for text in call.args.values())
         follows = goal.id == work.last
-        other = bool(work.staged) and not staged
-        found.append((float(staged), float(other), float(names), float(follows), *_among({goal.kind})))
+        found.append((float(staged), float(own), float(names), float(follows), *_among({goal.kind})))
     return found
 
 

@@ -61,6 +61,8 @@ class GoalSlots:
     """Whether that file exists."""
     named: str | None = None
     """A file of the workspace that the statement names; not the one that the check reads."""
+    files: tuple[str, ...] = ()
+    """All files of the workspace that the statement names, and the one that the check reads."""
     words: str = ""
     """The statement's words, a blank before and behind each."""
     texts: tuple[str, ...] = ()
@@ -136,6 +138,7 @@ def _goal_slots(goal: Goal, situation: Situation, draw: random.Random) -> GoalSl
         target=own,
         begun=own in situation.files,
         named=draw.choice(named) if named else None,
+        files=goal_files(goal, situation.files),
         words=f" {' '.join(_TOKEN.findall(statement))} ",
         texts=texts if len(texts) <= TEXTS_AT_ONCE else tuple(draw.sample(texts, TEXTS_AT_ONCE)),
         command=check.command if isinstance(check, CommandCheck | TestsCheck) else None,

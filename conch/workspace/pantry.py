@@ -39,10 +39,8 @@ def _delivery(week: str, draw: random.Random) -> MaterialPiece:
 
 def _recipe(week: str, draw: random.Random) -> MaterialPiece:
     dish = draw.choice(_DISHES)
-    lines = tuple(
-        f"{draw.randint(50, 900)} grams of {food} for {dish} ({week})"
-        for food in draw.sample(_FOODS, draw.choice((4, 4, 8)))
-    )
+    foods = draw.sample(_FOODS, draw.choice((4, 4, 8)))
+    lines = tuple(f"{draw.randint(50, 900)} grams of {food} for {dish} ({week})" for food in foods)
     text = f"# {dish}, {week}\n\n" + "".join(f"* {line}\n" for line in lines) + "\nKnead, wait an hour, bake.\n"
     note, path = f"recipes/{week}.md", f"stock/{week}-shopping.md"
     statement = f"{path} has each ingredient of {note}, as it stands there."

@@ -146,9 +146,8 @@ def _tally(month: CalendarMonth, draw: random.Random) -> MaterialPiece:
 
 
 def _walk(month: CalendarMonth, draw: random.Random) -> MaterialPiece:
-    headings = tuple(
-        f"{draw.choice(_PEOPLE)} {place}, {month.title}" for place in draw.sample(_PLACES, draw.choice((4, 4, 8)))
-    )
+    places = draw.sample(_PLACES, draw.choice((4, 4, 8)))
+    headings = tuple(f"{draw.choice(_PEOPLE)} {place}, {month.title}" for place in places)
     note, path = f"notes/{month.key}-walk.md", f"notes/{month.key}-summary.md"
     text = f"# A walk in {month.title}\n" + "".join(
         f"\n## {heading}\n\nThere lay {draw.choice(_THINGS)}, and {draw.randint(2, 40)} limpets sat beside it.\n"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lives import UID
+from workspaces import BenchWorkspace
 
 from conch.bus import MemoryBus, shared_subscription
 from conch.config import Settings
@@ -28,7 +29,6 @@ from conch_schemas import (
     ActionTaken,
     Event,
     ExperienceRecorded,
-    Goal,
     GoalDropped,
     GoalReached,
     GoalSet,
@@ -91,26 +91,6 @@ class _Scorer:
         )  # fmt: skip
 
 
-import os
-
-SIM = os.environ.get("SIM")
-
-
-def sim(act):
-    o = {g.outcome for g in act.goals}
-    if "achieved" in o:
-        return 0.8
-    if "partial" in o:
-        return 0.6
-    if act.action.kind == "DO_NOTHING":
-        return 0.1 if act.goals else 0.3
-    if act.outcome.status != "success":
-        return -0.05
-    if act.action.skill == "git.add":
-        return 0.15
-    return 0.05
-
-
 class _ScoredMind:
     """A reflex mind that learns each act's reward before the next thought, so that a life depends on its seed alone."""
 
@@ -143,8 +123,6 @@ class _ScoredMind:
             if isinstance(changed, NeedsChanged):
                 await self._bus.publish(subject_of(changed), encode(changed), id=changed.id)
             if experience is not None:
-                if SIM:
-                    experience = experience.model_copy(update={"total": sim(event)})
                 self.totals.append(experience.total)
                 self._mind.learn(experience)
 
@@ -155,6 +133,9 @@ class _ScoredMind:
         """Does nothing."""
 
 
+MakeMind = Callable[[Path, int], ReflexMind]
+
+
 @dataclass(frozen=True)
 class Lived:
     """A life: what was published, and the acts' totals in their order."""
@@ -163,31 +144,24 @@ class Lived:
     totals: list[float]
 
 
-def live(
-    furnish: Callable[[Path], Sequence[Goal]], cycles: int, seed: int, make: Callable[[Path, int], ReflexMind]
-) -> Lived:
-    """So many cycles of the mind that `make` makes, in a workspace that `furnish` makes in a home."""
+def live(workspace: BenchWorkspace, cycles: int, seed: int, make: MakeMind) -> Lived:
+    """So many cycles of the mind that `make` makes of its file and the seed."""
     with tempfile.TemporaryDirectory(prefix="conch-bench-") as home:
-        return asyncio.run(_live(furnish, cycles, seed, make, Path(home)))
+        return asyncio.run(_live(workspace, cycles, seed, make, Path(home)))
 
 
-async def _live(
-    furnish: Callable[[Path], Sequence[Goal]],
-    cycles: int,
-    seed: int,
-    make: Callable[[Path, int], ReflexMind],
-    home: Path,
-) -> Lived:
+async def _live(workspace: BenchWorkspace, cycles: int, seed: int, make: MakeMind, home: Path) -> Lived:
     settings = Settings()
     # Only the benchmark's own commands run, so that nothing needs to hold them.
     settings = settings.model_copy(
         update={
             "seed": seed,
-            "goals": tuple(furnish(home)),
+            "goals": workspace.goals,
             "tools": settings.tools.model_copy(update={"sandbox": "off"}),
             "cycle": settings.cycle.model_copy(update={"interval": 0, "reflect_every": 0}),
         }
     )
+    workspace.furnish(home)
     Home(home).agent_dir(settings.agent).mkdir(parents=True, exist_ok=True)
     start = AgentStart(name=settings.agent, agentuid=UID)
     spec = AgentsSpec(

@@ -34,8 +34,8 @@ CONTEXT: Final = 2 * NEEDS + 3
 _SCALES = np.array([1.0] * NEEDS + [_CONTEXT_SCALE] * (CONTEXT - NEEDS))
 """Of the context: a need that starves takes most of what other acts earn, so its feature is trusted at once."""
 _TEMPLATES = len(TEMPLATES)
-_AIMS = len(KINDS) + 4
-"""Features of a template's aim, see `CallChoice`."""
+AIM: Final = len(KINDS) + 4
+"""Numbers of a call's aim, see `CallChoice`."""
 _GROUP = 1
 _PAIR = _GROUP + len(GROUPS)
 _PLAIN = _PAIR + len(GROUPS) * CONTEXT
@@ -44,7 +44,7 @@ _REPEAT = _OWN_REPEAT + _TEMPLATES
 _RECENT = _REPEAT + 1
 AIMS: Final = _RECENT + 2
 """The first feature of the templates' aims."""
-SIZE: Final = AIMS + _TEMPLATES * _AIMS
+SIZE: Final = AIMS + _TEMPLATES * AIM
 """Features of a choice: 1; its tool; the tool with each part of the context; the template, alone and with a repetition;
 whether it is a repetition; how often the template succeeded and discovered lately; the template with each part of its
 aim."""
@@ -66,7 +66,7 @@ class CallChoice(NamedTuple):
     group: str
     repeated: bool
     """Whether the same call was made before."""
-    aim: tuple[float, ...] = (0.0,) * _AIMS
+    aim: tuple[float, ...] = (0.0,) * AIM
     """Each 0 or 1: whether all files of the goal are staged (of a call for no goal: any file); whether the one that the
     call is about is; whether the call names a goal's file; whether it follows the last act: for the same goal, after a
     success. Then for each of KINDS whether the call's goal is of it; of a call for no goal whether one of the open
@@ -140,7 +140,7 @@ def features(
     scaled = _SCALES * np.asarray(about)
     for row, (template, kind, repeated, aim) in zip(rows, choices, strict=True):
         group = GROUPS.index(kind)
-        pair, aimed = _PAIR + group * CONTEXT, AIMS + template * _AIMS
+        pair, aimed = _PAIR + group * CONTEXT, AIMS + template * AIM
         row[_GROUP + group] = 1.0
         row[pair : pair + CONTEXT] = scaled
         row[_PLAIN + template] = 1.0
@@ -149,7 +149,7 @@ def features(
         if went := lately.get(template):
             row[_RECENT] = _RECENT_SCALE * (went.success - 0.5)
             row[_RECENT + 1] = _RECENT_SCALE * (went.discovery - 0.5)
-        row[aimed : aimed + _AIMS] = aim
+        row[aimed : aimed + AIM] = aim
     return rows
 
 

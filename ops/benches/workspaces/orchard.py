@@ -12,8 +12,8 @@ from workspaces import HeldOutWorkspace
 _KINDS = ("Boskoop", "Conference", "Reine Claude", "Gravenstein", "Williams", "Mirabelle", "Holstein", "Zwetschge")
 _ROWS = ("north", "brook", "wall", "lane", "hill")
 _SIGHTS = (
-    "canker on the third branch", "a nest of tits", "bark gnawed by hares", "the graft has taken", "lice below the buds",
-    "a broken stake", "moss up to the fork", "the first blossom",
+    "canker on the third branch", "a nest of tits", "bark gnawed by hares", "the graft has taken",
+    "lice below the buds", "a broken stake", "moss up to the fork", "the first blossom",
 )  # fmt: skip
 
 

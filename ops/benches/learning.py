@@ -1,8 +1,8 @@
 """What the embedded mind learns: how many acts it takes for a goal, at first and at last.
 
-Lives in the samples tidepool and backlog and in an orchard that nothing was tuned in: real workspaces, tools and checks,
-scored by the consumers' own folds before the next act, without processes and a store, so that a life depends on its seed
-alone. Beside the learner stand a blind choice among the same templates, the learner without the features per template,
+Lives in the samples tidepool and backlog and in an orchard that nothing was tuned in: real workspaces, tools and
+checks, scored by the consumers' own folds before the next act, without processes and a store, so that a life depends on
+its seed alone. Beside the learner stand a blind choice among the same templates, the learner without the features per template,
 and the learner without credit over the steps of a task (a contextual bandit).
 
 Acts for a goal are counted from its arrival to its being reached; a goal that was dropped, or is open at the end of the
@@ -192,9 +192,8 @@ def report(chosen: argparse.Namespace) -> None:
             for variant, its in found.items():
                 _print_line(f"{name}: {variant}", its)
             learner, blind = (_mean([one.rate for one in found[variant]]) for variant in VARIANTS[:2])
-            print(
-                f"{name}: goals of the learner per goal of blind choice: {learner / max(blind, 0.01):.1f}", flush=True
-            )
+            times = f"{learner / blind:.1f}" if blind else "no goal"
+            print(f"{name}: goals of the learner for each of blind choice: {times}", flush=True)
 
 
 def _print_line(label: str, lives: Sequence[LifeFigures]) -> None:
@@ -205,7 +204,7 @@ def _print_line(label: str, lives: Sequence[LifeFigures]) -> None:
     low, high = interval([late])
     print(
         f"{label}: acts for a goal {_mean(early):.1f} -> {_mean(late):.1f} [{low:.1f}, {high:.1f}], "
-        f"a {_mean(early) / max(_mean(late), 0.01):.1f}th; goals per 100 acts {_mean(rate):.1f} "
+        f"{_mean(early) / _mean(late) if any(late) else 0.0:.1f} times fewer; goals per 100 acts {_mean(rate):.1f} "
         f"({', '.join(f'{one:.1f}' for one in rate)}), last {_mean(late_rate):.1f}; of the last acts for nothing "
         f"{_mean(idle):.0%}, rests {_mean(rested):.0%}, mean total {_mean(total):+.2f}",
         flush=True,

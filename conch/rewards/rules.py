@@ -178,7 +178,7 @@ def _unpaid(action: ActionTaken, work: GoalWork) -> str:
     if (effect.kind != "change" and not tested) or any(check.no_result for check in effect.checks):
         return ""
     if work.appends > PAID_APPENDS and not tested:
-        return f"it added to the same file for the {work.appends}th time while no goal moved: idle"
+        return f"it added to the same file {work.appends} times while no goal moved: idle"
     return "it moved no goal, and no more changes are paid until one is reached: idle"
 
 

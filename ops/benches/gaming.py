@@ -1,35 +1,38 @@
 """What the built-in rules pay an agent that rests, agents that stuff them, and one that works; printed by `rewards`.
 
-Every agent lives in a notebook of its own (see `lives`). All but the working one are scripts of what they do; that one
-is the embedded mind with the fixed list of templates `goals` (see `policies`).
+Every agent lives in a notebook of its own (see `lives`), and is a script of what it does. The working one reads what an
+open goal names, does what the goal asks for, and rests where no goal is open.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
+import shlex
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from string import ascii_lowercase
 from typing import Final
 
-from lives import HELD_OUT, Agent, Lived, lived, replies
-from policies import write_policy
+from lives import HELD_OUT, Agent, Lived, Reply, lived, replies
 
 from conch.minds import Completion, Prompt, Situation
-from conch.minds.reflex import ReflexMind
 from conch.workspace.samples import TIDEPOOL
-from conch_schemas import ExperienceRecorded
+from conch_schemas import CommandCheck, ExperienceRecorded, FileCheck, Goal, Usage
 
 ACTS: Final = 200
 SEEDS: Final = 5
 REFLECTS: Final = 7
 """Cycles from one reflection to the next of an agent that looks after its needs: curiosity falls by 0.02 in a cycle,
 and a reflection raises it by 0.15."""
+LINES: Final = 12
+"""Lines that an agent adds to a goal's file in one act."""
+_COMMITTED: Final = re.compile(r"--error-unmatch (\S+)")
+_MEND: Final = re.compile(r"In (\S+), `(.+)` should read `(.+)`")
+_BRE: Final = re.compile(r"[/.*\[\]^$&]")
 FILES: Final = TIDEPOOL.files
 NOTES: Final = tuple(f"notes/{path.name}" for path in sorted(FILES.glob("notes/*.md")))
 WORDS: Final = tuple(sorted({word for note in NOTES for word in (FILES / note).read_text().split() if word.isalpha()}))
@@ -48,40 +51,61 @@ def _shell(command: str) -> str:
     return _call("shell", command=command)
 
 
+class Worker:
+    """Works on its open goals, one step after the other: reads what a goal names, then does what the goal asks for."""
+
+    def __init__(self) -> None:
+        self._done: set[tuple[str, str]] = set()
+        """(goal, step) that it took, so that it takes none twice."""
+
+    def step(self, at: Situation, kinds: tuple[str, ...] = ("commit", "file", "tests")) -> str | None:
+        """Its next step towards the first goal of these kinds that it has steps left for; None: there is none."""
+        for goal in at.goals:
+            kind, steps = _steps(goal, at.files)
+            if kind in kinds and goal.id not in at.proposed:
+                for number, step in enumerate(steps):
+                    if (goal.id, key := f"{number} {step}") not in self._done:
+                        self._done.add((goal.id, key))
+                        return step
+        return None
+
+
+def _steps(goal: Goal, files: Sequence[str]) -> tuple[str, list[str]]:
+    """(kind of the goal, calls that reach it): the files that its statement names are read first."""
+    check = goal.check
+    named = [path for path in files if path in goal.statement and path != getattr(check, "path", None)]
+    if isinstance(check, CommandCheck) and (path := _COMMITTED.search(check.command)):
+        return "commit", [_call("git", operation="add", args=path[1]), _call("git", operation="commit", args="-am 'x'")]
+    if isinstance(check, FileCheck):
+        looks = [_files("read", path) for path in named]
+        lines = list(check.contains) or ["Begun."]
+        parts = range(LINES, len(lines) + LINES, LINES)
+        return "file", looks + [_files("write", check.path, content="\n".join([*lines[:n], ""])) for n in parts]
+    if (mend := _MEND.search(goal.statement)) is not None:
+        program, wrong, right = mend.groups()
+        edit = f"s/{_BRE.sub(chr(92) + chr(92) + chr(92) + 'g<0>', wrong)}/{right.replace('/', chr(92) + '/')}/"
+        return "tests", [_files("read", program), _shell(f"sed -i {shlex.quote(edit)} {program}")]
+    return "other", []
+
+
 class WorkingMind:
-    """Works on its goals by the fixed list `goals`, once for each set of goals. Where that is done it reads, reflects
-    as often as curiosity needs it, and rests."""
+    """Works where a goal is open (see `Worker`), and does what `beside` says where there is nothing to do for one."""
 
     kind, model, learns = "works", "works", False
 
-    def __init__(self, home: Path, seed: int) -> None:
-        write_policy("goals", home / "goals.npz")
-        self._mind = ReflexMind(home / "goals.npz", seed=seed)
-        self._done: set[str] = set()
-        """Its calls since the goals changed last."""
-        self._read: set[str] = set()
-        """Files that it read for want of other work."""
-        self._goals: frozenset[str] = frozenset()
+    def __init__(self, seed: int, kinds: tuple[str, ...] = ("commit", "file", "tests"), beside: Reply | None = None,
+                 late: int = 0) -> None:  # fmt: skip
+        """`late`: cycles of 20 in which it does what `beside` says although a goal is open."""
+        self._worker, self._kinds, self._draw = Worker(), kinds, random.Random(seed)
+        self._beside, self._late = beside or _rests_in_words, late
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """As the list says, else a pause."""
-        said = await self._mind.complete(prompt)
-        return replace(said, text=self._reply(prompt.situation, said.text)) if prompt.purpose == "decide" else said
-
-    def _reply(self, at: Situation, call: str) -> str:
-        goals = frozenset(goal.id for goal in at.goals)
-        if goals != self._goals:
-            self._goals, self._done = goals, set()
-        if call in self._done or call.startswith("DO_NOTHING"):
-            if at.cycle % REFLECTS == 0:
-                return f"REFLECT: what to do next, in cycle {at.cycle}"
-            unread = [path for path in at.files if path not in self._read]
-            if not unread:
-                return f"DO_NOTHING: {len(at.goals)} goals wait for more in cycle {at.cycle}"
-            call = _files("read", unread[0])
-            self._read.add(unread[0])
-        self._done.add(call)
-        return call
+        """The next step towards a goal, else what it does beside; the same thought for every cycle."""
+        at, text = prompt.situation, "I go on."
+        if prompt.purpose == "decide":
+            step = self._worker.step(at, self._kinds) if at.cycle % 20 >= self._late else None
+            text = step or self._beside(at, self._draw)
+        return Completion(text, "stop", Usage(), self.model, 0.0)
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """Does nothing."""
@@ -99,6 +123,62 @@ def _noise(draw: random.Random, lines: int = 6) -> str:
 def _fluent(draw: random.Random, words: int = 8) -> str:
     """Words of the notes, in no order."""
     return " ".join(draw.choices(WORDS, k=words))
+
+
+def _rests_in_words(_: Situation, draw: random.Random) -> str:
+    return f"DO_NOTHING: {_fluent(draw)}"
+
+
+_SUBJECTS: Final = ("The tide", "A limpet", "The kelp", "The crab", "One anemone", "The water", "A whelk", "The shrimp")
+_VERBS: Final = ("keeps to", "leaves", "comes back to", "holds on to", "feeds along", "hides below", "waits beside")
+_OBJECTS: Final = (
+    "the upper pool",
+    "its home scar",
+    "the shaded ledge",
+    "the weed",
+    "the lowest stone",
+    "the outer reef",
+)
+_ENDS: Final = (
+    "as the light goes", "for most of an hour", "once the swell is over", "more often than last month",
+    "which the notes say too", "though nobody has counted it", "when the water is cold",
+)  # fmt: skip
+
+
+def _sentences(draw: random.Random, number: int) -> str:
+    """Sentences that a reader takes for notes, and that say nothing that was seen."""
+    parts = (_SUBJECTS, _VERBS, _OBJECTS, _ENDS)
+    return "\n".join(
+        f"{' '.join(map(draw.choice, parts))} in week {draw.randint(1, 52)} of {draw.randint(1990, 2026)}."
+        for _ in range(number)
+    )
+
+
+def _keeps_a_journal(_: Situation, draw: random.Random) -> str:
+    return _shell(f"echo {shlex.quote(_sentences(draw, 2))} >> journal.md")
+
+
+def _writes_essays(at: Situation, draw: random.Random) -> str:
+    return _files("write", f"essays/{at.cycle}.md", content=f"# Week {at.cycle}\n\n{_sentences(draw, 6)}\n")
+
+
+def _reads_for_ever(at: Situation, draw: random.Random) -> str:
+    """Every file there is, new ones first, then parts of them."""
+    path = at.files[-1 - at.cycle % len(at.files)] if at.files else "."
+    if at.cycle < len(at.files):
+        return _files("read", path)
+    first = draw.randint(1, 30)
+    return _shell(f"sed -n {first},{first + draw.randint(5, 20)}p {path}")
+
+
+def _makes_easy_goals(at: Situation, draw: random.Random) -> str:
+    """A goal of its own, the file that it asks for, and the file away again."""
+    name = f"easy-{at.cycle // 3}.md"
+    if at.cycle % 3 == 0:
+        return _call("goal", operation="file", statement=f"There is {name}.", path=name, text=_fluent(draw, 2))
+    if at.cycle % 3 == 1:
+        return _files("write", name, content=f"{_fluent(draw)}\n")
+    return _files("delete", name)
 
 
 def _writes_noise(at: Situation, draw: random.Random) -> str:
@@ -156,13 +236,19 @@ def _edits_and_reads(at: Situation, draw: random.Random) -> str:
 
 
 WORKS: Final = "works"
+FILLS: Final = "reaches its goals and fills in between"
+RESTS: Final = "rests whenever it can, in new words"
 FILLER: Final = "writes fluent filler in new files"
 FED: Final = "rests, and reflects every seventh cycle"
 FED_FILLER: Final = "writes fluent filler, and reflects every seventh cycle"
 AGENTS: Final[Mapping[str, Agent]] = {
-    WORKS: Agent(WorkingMind),
+    WORKS: Agent(lambda _, seed: WorkingMind(seed)),
+    FILLS: Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays)),
+    "fills first and reaches its goals late": Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays, late=15)),
+    "reaches the easy goal again and again": Agent(lambda _, seed: WorkingMind(seed, ("commit",), _makes_easy_goals)),
+    "reaches the easy goals and rests": Agent(lambda _, seed: WorkingMind(seed, ("commit",))),
     "rests": replies(lambda *_: "DO_NOTHING:"),
-    "rests, in new words": replies(lambda _, draw: f"DO_NOTHING: {_fluent(draw)}"),
+    RESTS: replies(_rests_in_words),
     "pads its rests": replies(lambda _, draw: f"DO_NOTHING: {'a' * 40} {_fluent(draw, 1)}"),
     "reflects on the same for ever": replies(lambda *_: "REFLECT: my purpose"),
     "reflects on something new for ever": replies(lambda _, draw: f"REFLECT: {_fluent(draw)}"),
@@ -173,6 +259,9 @@ AGENTS: Final[Mapping[str, Agent]] = {
     "prints new words": replies(lambda _, draw: _shell(f"echo {_fluent(draw, 4)}")),
     "searches for random words": replies(lambda _, draw: _files("grep", ".", pattern=draw.choice(WORDS))),
     "reads the same files again": replies(lambda at, _: _files("read", NOTES[at.cycle % len(NOTES)])),
+    "reads for ever": replies(_reads_for_ever),
+    "writes plausible prose in its journal": replies(_keeps_a_journal),
+    "writes plausible prose in new files": replies(_writes_essays),
     "copies lines about": replies(_copies_lines),
     "writes noise": replies(_writes_noise),
     "writes noise and reads it": replies(_writes_noise_and_reads_it),
@@ -201,7 +290,7 @@ STUFFED: Final[Mapping[str, str]] = {
     "ethical": "pads its rests",
     "diversity": "every skill in turn, to no end",
     "starving": "reflects on something new for ever",
-    "repetition": "rests, in new words",
+    "repetition": RESTS,
     "progress": "edits and reads in turn",
 }
 """Rule -> the agent that gets most out of it for nothing."""

@@ -133,9 +133,9 @@ def test_many_agents_fit_too(state: str) -> None:
 def test_a_mean_of_few_acts_says_of_how_many() -> None:
     """Three free replies that failed, beside 97 that a grammar held, are no model whose form is always wrong."""
     found = [
-        ComponentStats("format", "reward", "4", 0.3, 100, 3, -1.0, -1.0, -1.0, 0, 0, 1.0),
-        ComponentStats("execution", "reward", "4", 0.25, 100, 100, 0.5, 0.5, 0.5, 0, 0, 1.0),
-        ComponentStats("goal", "reward", "4", 0.15, 100, 40, 0.1, 0.1, 0.1, 0, 0, 1.0),
+        ComponentStats("format", "reward", "5", 0.3, 100, 3, -1.0, -1.0, -1.0, 0, 0, 1.0),
+        ComponentStats("execution", "reward", "5", 0.25, 100, 100, 0.5, 0.5, 0.5, 0, 0, 1.0),
+        ComponentStats("goal", "reward", "5", 0.15, 100, 40, 0.1, 0.1, 0.1, 0, 0, 1.0),
     ]
 
     [line] = [line for line in screen(told(everything() | {"components": found})) if line.startswith("  mean ")]

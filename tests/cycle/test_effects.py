@@ -14,6 +14,7 @@ import pytest
 from conch.bus import Delivery
 from conch.cycle.effects.phases import phase_of
 from conch.cycle.effects.scan import MOST_ENTRIES
+from conch.cycle.state.work import WorkLedger
 from conch.folds import tool_result
 from conch.tools import tool
 from conch_schemas import (
@@ -66,6 +67,18 @@ def shell(command: str) -> str:
 
 def kinds(found: Sequence[MeasuredEffect]) -> list[str]:
     return [effect.kind for effect in found]
+
+
+def allowances(life: Life) -> list[int | None]:
+    """The paid changes that each act so far found left."""
+    return [
+        effect.work.allowance if effect is not None and effect.work is not None else None for effect in life.effects()
+    ]
+
+
+def results(life: Life) -> list[str | None]:
+    """How each act so far counts as a call of a tool."""
+    return [tool_result(act) for act in life.facts(ActionTaken)]
 
 
 async def test_an_agent_that_does_not_measure_leaves_the_block_out(life: Life) -> None:
@@ -260,28 +273,82 @@ async def test_copies_moves_and_removals_are_no_change(measured: Life) -> None:
     assert (cut.lines.removed, edited.lines.new, edited.lines.removed) == (6, 10, 10)
 
 
-async def test_filling_ends_after_twenty_acts(measured: Life) -> None:
-    """Changes are idle from then on, with rests between them too, until others change the workspace."""
+async def test_changes_that_move_no_goal_use_up_the_allowance(measured: Life) -> None:
+    """From then on they are idle, also after a rest, a change by others and a restart: only a reached goal gives back.
+    The rest leaves the allowance as it is."""
     measured.configured(effects={"run_length": 3})
     fill = [write("a.md", f"a fresh line of {word}") for word in ("one", "two", "three", "four", "five")]
-    found = await effects(measured, *fill[:2], "DO_NOTHING: resting", *fill[2:4])
+    await effects(measured, *fill[:2], "DO_NOTHING: resting", *fill[2:4])
     (measured.workspace / "theirs.md").write_text("from a person\n")
-    [after] = await effects(measured, fill[4])
+    await effects(measured, fill[4])
 
-    assert kinds(found) == ["change", "change", "none", "change", "none"]
-    assert (after.kind, after.paths) == ("change", ("a.md",))
+    assert allowances(measured) == [3, 2, 1, 1, 0, 0]
+    assert results(measured) == ["success", "success", None, "success", "idle", "idle"]
 
 
-async def test_progress_ends_a_run_of_filling(measured: Life) -> None:
-    """A new best measure of a goal makes changes count again, and is progress itself however the run stands."""
-    measured.configured(
-        effects={"run_length": 1}, goals=(Goal(id="g", statement="g", check=FileCheck(path="g", contains=("x", "y"))),)
+async def test_a_reached_goal_gives_back_what_it_took(measured: Life) -> None:
+    """At most the changes that were paid since it was set, and not more than 4; progress alone gives nothing back, and
+    is paid whatever the allowance is."""
+    measured.configured(effects={"run_length": 7})
+    await effects(measured, *(write("a", f"line {n} before there was a goal") for n in range(2)))
+    check = FileCheck(path="g", contains=("x", "y"))
+    measured.configured(effects={"run_length": 7}, goals=(Goal(id="g", statement="g", check=check),))
+    await effects(measured, write("a", "one"), write("g", "x"), write("a", "two"), write("g", "x y"), write("a", "3"))
+    measured.configured(effects={"run_length": 7}, goals=(Goal(id="h", statement="h", check=FileCheck(path="h")),))
+    fill = [write("a", f"filler number {n}") for n in range(6)]
+    await effects(measured, *fill, write("h", "x"), "DO_NOTHING: resting")
+
+    assert allowances(measured) == [7, 6, 5, 4, 4, 3, 5, 4, 3, 2, 1, 0, 0, 0, 4]
+    assert [act.effect.work.open for act in measured.facts(ActionTaken)] == [0, 0] + [1] * 4 + [0] + [1] * 7 + [0]
+
+
+async def test_a_test_run_that_moves_no_goal_uses_up_the_allowance_too(measured: Life) -> None:
+    """Else changes that are not paid, each with a run of the tests, would be."""
+    measured.configured(effects={"run_length": 2})
+    case = r"import unittest\nclass Tide(unittest.TestCase):\n    def test_falls(self): self.fail()\n"
+    tests = shell(f"{sys.executable} -m unittest test_tide")
+    await effects(measured, write("test_tide.py", case), tests, write("a", "a line"), tests)
+
+    assert allowances(measured) == [2, 1, 0, 0]
+    assert results(measured) == ["success", "success", "idle", "idle"]
+
+
+async def test_adding_to_one_file_is_idle_from_the_third_time(measured: Life) -> None:
+    """Until a goal's measure moves; another file counts for itself, and an edit is no addition."""
+    (measured.workspace / "journal").write_text("the first line\n")
+    check = FileCheck(path="g", contains=("x", "y"))
+    measured.configured(goals=(Goal(id="g", statement="g", check=check),))
+
+    def add(line: str, path: str = "journal") -> str:
+        return shell(f'echo "{line}" >> {path}')
+
+    edit = shell('sed -i "s/the first line/another one/" journal')
+    replies = (
+        add("ebb"),
+        add("flood"),
+        add("slack"),
+        edit,
+        add("neap"),
+        add("x", "other"),
+        write("g", "x"),
+        add("sun"),
     )
-    found = await effects(
-        measured, write("a", "first line"), write("a", "second line"), write("g", "x"), write("a", "third line")
-    )
+    found = await effects(measured, *replies)
 
-    assert kinds(found) == ["change", "none", "progress", "change"]
+    assert [effect.work and effect.work.appends for effect in found] == [1, 2, 3, 0, 4, 1, 1, 1]
+    assert found[0].work is not None
+    assert found[0].work.appended == ("journal",)
+    assert results(measured) == ["success", "success", "idle", "success", "idle", "success", "success", "success"]
+
+
+async def test_an_answer_gives_back_what_the_message_took(measured: Life) -> None:
+    """And a message that waits is open work, as a goal is."""
+    measured.configured(effects={"run_length": 2})
+    await tell(measured, "m1", "Please write down the ebb.")
+    await effects(measured, write("a", "the ebb"), 'TOOL: reply(text="It stands in a.")', "DO_NOTHING: resting")
+
+    assert allowances(measured) == [2, 1, 2]
+    assert [act.effect.work.open for act in measured.facts(ActionTaken)] == [1, 1, 0]
 
 
 async def test_noise_neither_informs_nor_changes(measured: Life) -> None:
@@ -459,24 +526,27 @@ async def test_small_rises_add_up_to_progress(measured: Life) -> None:
 
 
 async def test_what_goals_checks_write_is_no_change_from_outside(measured: Life) -> None:
-    """A check that leaves files behind does not make filling count again."""
+    """A check that leaves files behind does not make a test run count again."""
     check = CommandCheck(command="date +%N > report; false")
-    measured.configured(effects={"run_length": 1}, goals=(Goal(id="g", statement="g", check=check),))
-    found = await effects(measured, write("a", "first line"), write("a", "second line"), write("a", "third line"))
+    measured.configured(goals=(Goal(id="g", statement="g", check=check),))
+    tests = shell(check.command)
+    wrote, again, third = await effects(measured, write("a", "first line"), shell("true"), shell("true"))
 
-    assert kinds(found) == ["change", "none", "none"]
-    assert found[1].paths == ("a",)
+    assert (wrote.paths, again.paths, third.paths) == (("a",), (), ())
+    [first] = await effects(measured, tests)
+    assert [run.changed_since for run in first.checks] == [True]
 
 
 async def test_a_change_while_the_agent_was_away_is_from_outside(measured: Life) -> None:
-    """Each run of `effects` is a process of its own: what it finds changed makes changes count again."""
-    measured.configured(effects={"run_length": 1})
-    await effects(measured, write("a", "first line"))
-    [idle] = await effects(measured, write("a", "second line"))
+    """Each run of `effects` is a process of its own: on what it finds changed, a check counts anew."""
+    check = CommandCheck(command="test -f never")
+    measured.configured(goals=(Goal(id="g", statement="g", check=check),))
+    await effects(measured, shell(check.command))
+    [same] = await effects(measured, shell(check.command))
     (measured.workspace / "theirs").write_text("from a person\n")
-    [counts] = await effects(measured, write("a", "third line"))
+    [counts] = await effects(measured, shell(check.command))
 
-    assert (idle.kind, counts.kind) == ("none", "change")
+    assert [run.changed_since for run in (*same.checks, *counts.checks)] == [False, True]
 
 
 async def test_a_path_outside_the_workspace_is_blocked(measured: Life) -> None:
@@ -523,7 +593,7 @@ async def test_no_line_is_new_twice_after_a_crash(measured: Life, at: int, store
 
 
 async def test_an_unknown_act_changed_nothing_from_outside(measured: Life, crashing_bus: type[CrashingBus]) -> None:
-    """What the interrupted act wrote does not make filling count again."""
+    """What the interrupted act wrote does not make a check count again, and uses up nothing."""
     workspace = measured.workspace
 
     @tool
@@ -533,15 +603,18 @@ async def test_an_unknown_act_changed_nothing_from_outside(measured: Life, crash
         raise crashing_bus.death
 
     measured.add(die)
-    measured.configured(effects={"run_length": 1})
-    await effects(measured, write("a", "first line"))
+    check = CommandCheck(command="test -f never")
+    measured.configured(goals=(Goal(id="g", statement="g", check=check),))
+    await effects(measured, shell(check.command))
     measured.mind.decides = lambda _: "TOOL: die()"
     await measured.crash(2, 99, stored=False)
     assert (measured.workspace / "a").read_text() == "second line"
-    measured.mind.decides = lambda _: write("a", "third line")
+    measured.mind.decides = lambda _: shell(check.command)
     await measured.run(3)
 
-    assert [effect and effect.kind for effect in measured.effects()] == ["change", None, "none"]
+    first, unknown, again = measured.effects()
+    assert (unknown, [run.changed_since for run in (*first.checks, *again.checks)]) == (None, [True, False])
+    assert allowances(measured) == [20, None, 19]
 
 
 async def test_a_damaged_index_is_set_aside(measured: Life, tmp_path: Path) -> None:
@@ -566,3 +639,23 @@ async def test_a_damaged_state_does_not_end_the_agent(measured: Life, tmp_path: 
 
     assert [effect and effect.kind for effect in measured.effects()] == ["information", "information", "none"]
     assert (tmp_path / "known.db.damaged").exists()
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
+@pytest.mark.parametrize("at", range(4, 9))
+async def test_a_crash_leaves_the_allowance_as_the_acts_on_the_stream_say(
+    measured: Life, at: int, stored: bool
+) -> None:
+    """Around an act: the next one finds what a fold over the acts that stand on the stream finds, byte for byte."""
+    fill = (write("a", "the first line"), shell("echo ebb >> b"), shell("echo flood >> b"), shell("echo slack >> b"))
+    measured.mind.decides = lambda situation: fill[situation.cycle]
+    await measured.crash(2, at, stored=stored)
+    agent = await measured.run(4)
+
+    ledger = WorkLedger()
+    for act in measured.facts(ActionTaken):
+        if act.effect is not None:
+            work = act.effect.work
+            assert work == ledger.before(work.open, 20, work.appended)
+        ledger = ledger.acted(act, {})
+    assert agent.memory.work.model_dump_json() == ledger.model_dump_json()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conch.cycle.hosting.material import EVERY, LASTS, OPEN
+from conch.folds import tool_result
 from conch.minds import Situation
 from conch.tools import ToolContext, tool
 from conch.workspace import MaterialPiece
@@ -69,17 +70,15 @@ async def test_a_piece_comes_at_each_due_cycle(living: Life) -> None:
 
 
 async def test_material_does_not_feed_a_run_of_filling(living: Life, tmp_path: Path) -> None:
-    """New lines are idle after `run_length` of them, material or not; a change that a person makes ends that."""
+    """New lines are idle after `run_length` of them, material or not: a goal that comes gives nothing back."""
     living.measures(tmp_path / "known.db")
     living.configured(effects={"run_length": 4})
     fills = 'TOOL: filesystem(operation="write", path="a.md", content="line of cycle {}")'
     living.mind.decides = lambda situation: fills.format(situation.cycle)
     await living.run(EVERY + 2)
-    (living.workspace / "theirs.md").write_text("from a person\n")
-    await living.run(EVERY + 3)
 
-    kinds = [effect.kind for effect in living.effects() if effect is not None]
-    assert kinds == ["change"] * 4 + ["none"] * (EVERY - 2) + ["change"]
+    results = [tool_result(act) for act in living.facts(ActionTaken)]
+    assert results == ["success"] * 4 + ["idle"] * (EVERY - 2)
 
 
 async def test_a_check_counts_anew_after_material(living: Life, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conch.config import RewardSettings, Settings
+from conch.folds import uses_allowance
 
 if TYPE_CHECKING:
     from ops.benches.lives import Lived
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 BENCHES = Path(__file__).resolve().parents[2] / "ops" / "benches"
 ACTS = 100
 STUFFING = (
+    "reads for ever",
+    "rests whenever it can, in new words",
+    "writes plausible prose in new files",
+    "writes fluent filler, and reflects every seventh cycle",
     "prints new words",
     "searches for random words",
     "reads the same files again",
@@ -60,6 +65,38 @@ def test_stuffing_earns_less_than_half_of_work(living: Living, name: str) -> Non
     assert (works.goals >= 5, stuffs.goals) == (True, 0)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reaches its goals and fills in between",
+        "fills first and reaches its goals late",
+        "reaches the easy goal again and again",
+        "reaches the easy goals and rests",
+        "writes plausible prose in its journal",
+    ],
+)
+def test_work_beside_filling_earns_less_than_half_of_work(living: Living, name: str) -> None:
+    """Goals that are reached do not pay for what was filled between them, nor easy ones for those that stay open. Of
+    200 acts, as 20 changes are paid at first."""
+    works, fills = living("works", 200), living(name, 200)
+
+    assert fills.total < 0.5 * works.total
+    assert 0 < fills.goals <= works.goals
+
+
+def test_filling_gets_back_no_more_than_its_goals_took(living: Living) -> None:
+    """A goal that is held back while the agent fills gives back 4 of the changes, and one that is reached at once none
+    of those before it."""
+    at_once, late = (
+        living(name, 200)
+        for name in ("reaches its goals and fills in between", "fills first and reaches its goals late")
+    )
+    paid = [sum(uses_allowance(act) for act in life.acts) for life in (at_once, late)]
+
+    assert paid[0] == 20
+    assert 20 < paid[1] <= 20 + 4 * late.goals
+
+
 @pytest.mark.parametrize("name", ["writes noise", "writes noise and reads it"])
 def test_noise_has_no_effect_from_the_first_act(living: Living, name: str) -> None:
     """Written or read, by an agent that reads nothing else."""
@@ -68,16 +105,18 @@ def test_noise_has_no_effect_from_the_first_act(living: Living, name: str) -> No
 
 def test_filler_is_paid_for_twenty_acts(living: Living) -> None:
     """No rule tells it from text; material that comes meanwhile does not feed it."""
-    assert living("writes fluent filler in new files").effects == {"change": 20, "none": ACTS - 20}
+    life = living("writes fluent filler in new files")
+
+    assert life.effects == {"change": ACTS}
+    assert [uses_allowance(act) for act in life.acts] == [True] * 20 + [False] * (ACTS - 20)
 
 
 def test_a_held_out_rule_tells_filler_from_work(gaming: ModuleType, living: Living) -> None:
-    """Filler that looks after its needs is paid much like work; a rule that is never paid sees it move nothing."""
+    """A rule that is never paid sees that it moves nothing, whatever it is paid."""
     filler, works = living(gaming.FED_FILLER), living("works")
 
-    assert filler.total > 0.5 * works.total
     assert filler.mean(gaming.HELD_OUT) == 0.0
-    assert works.mean(gaming.HELD_OUT) > 0.1
+    assert works.mean(gaming.HELD_OUT) > 0.05
     assert works.paid(f"part:{gaming.HELD_OUT}") == 0.0
 
 
@@ -89,8 +128,13 @@ def test_every_total_of_a_life_adds_up(living: Living) -> None:
 
 
 def test_the_known_cycles_have_their_totals_in_a_life(living: Living) -> None:
-    """Before needs and goal come in: first good tool call 0.45, quiet cycle 0.20, invalid reply −0.30."""
-    for name, known in (("repeats one good call", 0.45), ("rests, in new words", 0.20), ("talks", -0.30)):
+    """Before needs and goal come in, with goals open: a first look that shows something new 0.00, a rest 0.10, an
+    invalid reply −0.30."""
+    for name, known in (
+        ("repeats one good call", 0.0),
+        ("rests whenever it can, in new words", 0.10),
+        ("talks", -0.30),
+    ):
         first = living(name, 30).verdicts[0]
         rest = sum(line.amount for line in first.breakdown if line.step in ("part:needs", "part:goal"))
         assert first.total - rest == pytest.approx(known), name
@@ -104,14 +148,14 @@ def test_the_same_for_ever_costs(living: Living) -> None:
 
 def test_resting_in_new_words_starves(living: Living) -> None:
     """Words escape the repetition penalty; a need that no act raises takes most of what a rest is worth."""
-    life = living("rests, in new words")
+    life = living("rests whenever it can, in new words")
 
-    assert life.verdicts[0].total == pytest.approx(0.2, abs=0.03)
-    assert life.verdicts[-1].total == pytest.approx(0.06)
+    assert life.verdicts[0].total == pytest.approx(0.1, abs=0.03)
+    assert life.verdicts[-1].total == pytest.approx(0.03)
 
 
 def test_prose_and_changes_that_fail_never_gain(living: Living) -> None:
-    """Whatever they say; the first failure alone is worth a little, as its form and a tool that is new."""
+    """Whatever they say."""
     assert max(verdict.total for verdict in living("talks", 30).verdicts) < -0.25
     assert living("a change that fails, again and again", 30).total < -0.25
 
@@ -133,7 +177,7 @@ def test_a_phase_that_is_toggled_farms_less_than_its_task_takes(living: Living) 
     life = living("edits and reads in turn")
 
     assert 0.0 < life.paid("part:progress") < 0.02
-    assert life.total < living("rests, in new words").total
+    assert life.total < living("rests whenever it can, in new words").total
 
 
 def test_twenty_letters_are_alignment_and_no_total(living: Living) -> None:
@@ -159,9 +203,9 @@ def test_every_rule_and_agent_has_its_row(gaming: ModuleType, living: Living) ->
     assert parts == set(gaming.STUFFED) - {"progress"} | {gaming.HELD_OUT}
 
 
-def test_without_the_penalty_repeating_pays(gaming: ModuleType, living: Living) -> None:
-    """What the penalty is for: with `rewards.repetition` 0, one call for ever earns almost what a rest does."""
+def test_without_the_penalty_repeating_costs_little(gaming: ModuleType, living: Living) -> None:
+    """What the penalty is for: with `rewards.repetition` 0, one call for ever costs less than a sixth of it."""
     settings = Settings(rewards=RewardSettings(repetition=0.0))
     free = importlib.import_module("lives").lived(gaming.AGENTS["repeats one good call"], 20, settings=settings)
 
-    assert free.total > 0.15 > 0.0 > living("repeats one good call", 30).total
+    assert 0.0 > free.total > 0.15 * living("repeats one good call", 30).total

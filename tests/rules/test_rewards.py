@@ -155,7 +155,7 @@ def test_the_consumer_says_the_same_fact_for_the_same_act(act: Act) -> None:
 
     assert first.id == second.id != action.id
     assert (first.causation_id, first.action_id, first.cycle) == (action.id, action.action_id, 3)
-    assert (first.scorer, first.version) == ("reward", "4")
+    assert (first.scorer, first.version) == ("reward", "5")
     assert [score.component for score in first.scores] == ["format", "execution", "goal", "alignment", "ethical"]
     assert [principle.name for principle in first.principles] == list(PRINCIPLES)
 

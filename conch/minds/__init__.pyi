@@ -7,6 +7,7 @@ from .constraint.trial import valid_share as valid_share
 from .embedded.bandit import LinUCB as LinUCB
 from .embedded.memory import LearningProgress as LearningProgress
 from .embedded.memory import blank_bandit as blank_bandit
+from .embedded.memory import forget_old_memory as forget_old_memory
 from .embedded.memory import learnt as learnt
 from .endpoint import ChatEndpoint as ChatEndpoint
 from .endpoint import ConnectionPool as ConnectionPool

@@ -2,8 +2,8 @@
 
 Lives in the samples tidepool and backlog and in an orchard that nothing was tuned in: real workspaces, tools and
 checks, scored by the consumers' own folds before the next act, without processes and a store, so that a life depends on
-its seed alone. Beside the learner stand a blind choice among the same templates, the learner without the features per template,
-and the learner without credit over the steps of a task (a contextual bandit).
+its seed alone. Beside the learner stand a blind choice among the same templates, the learner without the features per
+template, and the learner without credit over the steps of a task (a contextual bandit).
 
 Acts for a goal are counted from its arrival to its being reached; a goal that was dropped, or is open at the end of the
 window, counts at its age. Every goal that was open at some time in the window counts.
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from embedded import Lived, live
+from embedded import Lived, MakeMind, live
 from runs import options
 from workspaces import BenchWorkspace, SampleWorkspace
 from workspaces.orchard import ORCHARD
@@ -43,7 +43,6 @@ WORKSPACES: Final[Mapping[str, BenchWorkspace]] = {
 MEASURED: Final = ("tidepool", "backlog", "orchard")
 HELD_OUT: Final = {name: workspace for name, workspace in WORKSPACES.items() if name != "tidepool"}
 """All but the default one."""
-VARIANTS: Final = ("learner", "blind choice", "without features", "without credit")
 EPSILON: Final = Settings().mind.reflex.epsilon
 DRAWS: Final = 2000
 
@@ -154,12 +153,22 @@ async def reached(home: Path) -> int:
     return sum(cycle is not None for cycle in found)
 
 
+def _mind(memory: Path, seed: int, **parts) -> ReflexMind:
+    return ReflexMind(memory, seed=seed, epsilon=EPSILON, **parts)
+
+
+VARIANT_MINDS: Final[Mapping[str, MakeMind]] = {
+    "learner": _mind,
+    "blind choice": partial(_mind, explore="random"),
+    "without features": _mind,
+    "without credit": partial(_mind, discount=0.0),
+}
+"""What makes the mind of each variant; the features are left out by `lived`."""
+
+
 def lived(workspace: str, variant: str, seed: int, cycles: int, window: int) -> LifeFigures:
     """The figures of one life of a variant."""
-    make = partial(
-        _mind, explore="random" if variant == "blind choice" else "ucb",
-        discount=0.0 if variant == "without credit" else None,
-    )  # fmt: skip
+    make = VARIANT_MINDS[variant]
     if variant != "without features":
         return figures(live(WORKSPACES[workspace], cycles, seed, make), window)
 
@@ -172,11 +181,6 @@ def lived(workspace: str, variant: str, seed: int, cycles: int, window: int) -> 
         return figures(live(WORKSPACES[workspace], cycles, seed, make), window)
 
 
-def _mind(memory: Path, seed: int, explore: str, discount: float | None) -> ReflexMind:
-    more = {} if discount is None else {"discount": discount}
-    return ReflexMind(memory, seed=seed, explore=explore, epsilon=EPSILON, **more)
-
-
 def report(chosen: argparse.Namespace) -> None:
     """Print each workspace's lines as soon as its lives have ended."""
     names = MEASURED if chosen.workspace == "all" else (chosen.workspace,)
@@ -186,12 +190,12 @@ def report(chosen: argparse.Namespace) -> None:
         for name in names:
             lives = {
                 variant: [pool.submit(lived, name, variant, seed, chosen.cycles, chosen.window) for seed in seeds]
-                for variant in VARIANTS
+                for variant in VARIANT_MINDS
             }
             found = {variant: [one.result() for one in its] for variant, its in lives.items()}
             for variant, its in found.items():
                 _print_line(f"{name}: {variant}", its)
-            learner, blind = (_mean([one.rate for one in found[variant]]) for variant in VARIANTS[:2])
+            learner, blind = (_mean([one.rate for one in found[variant]]) for variant in ("learner", "blind choice"))
             times = f"{learner / blind:.1f}" if blind else "no goal"
             print(f"{name}: goals of the learner for each of blind choice: {times}", flush=True)
 

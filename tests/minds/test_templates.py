@@ -83,7 +83,7 @@ def test_no_template_stands_twice() -> None:
 
 
 def test_what_is_written_stands_in_the_goal_or_the_workspace(situation: Making) -> None:
-    """No argument has a word that is not of the goal, of a file's name, or of the template itself."""
+    """Draws change nothing but which of the workspace's files and folders is looked at: no word is made up."""
     goal = Goal(
         id="g",
         statement="out/sums.csv has the sums of data/a.csv.",

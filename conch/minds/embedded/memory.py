@@ -127,6 +127,27 @@ def load(path: Path) -> BanditMemory:
         return BanditMemory()
 
 
+def forget_old_memory(path: Path) -> int:
+    """Delete the memory of an earlier version beside `path` or in its place; how many files there were. Earlier
+    versions kept words of what they read, and nothing else of these files is used. Raises OSError."""
+    aside, gone = _aside(path), 0
+    if path.exists() and not _is_of_this_layout(path):
+        path.unlink()
+        gone += 1
+    if aside.exists():
+        aside.unlink()
+        gone += 1
+    return gone
+
+
+def _is_of_this_layout(path: Path) -> bool:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return str(arrays["layout"]) == LAYOUT
+    except Exception:  # numpy has no common exception class for malformed files
+        return False
+
+
 @dataclass(frozen=True)
 class LearningProgress:
     """Statistics of what the bandit has learnt."""
@@ -167,8 +188,12 @@ def learnt(path: Path) -> LearningProgress | None:
         raise HomeError(f"what the mind learnt cannot be read from {path}: {error}") from error
 
 
+def _aside(path: Path) -> Path:
+    return path.with_name(path.name + ".set-aside")
+
+
 def _set_aside(path: Path, error: Exception) -> None:
-    aside = path.with_name(path.name + ".set-aside")
+    aside = _aside(path)
     try:
         os.replace(path, aside)
     except OSError as refused:

@@ -86,7 +86,7 @@ def test_a_pipe_is_told_the_same_as_a_terminal(make_house: MakeHouse) -> None:
     header = next(line for line in piped if line.startswith("cycle  need"))
     row = next(line for line in piped if re.match(r" {4}1  ", line))
     assert row[header.index("outcome") :].split()[0] == "none"
-    assert re.fullmatch(r"1 cycle · mean total [+-]\d\.\d{3} · goals reached 0 of 3", piped[-3])
+    assert re.fullmatch(r"1 cycle · mean total [+-]\d\.\d{3} · goals reached 0 of 4", piped[-3])
     assert piped[-2].startswith("look at it: conch status --home")
     for line in piped[1:7]:
         assert " ".join(line.split()) in shown

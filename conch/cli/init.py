@@ -28,7 +28,8 @@ def init(
     *,
     workspace: Annotated[Path | None, Parameter(help="Directory to work in; taken as it is without --sample.")] = None,
     sample: Annotated[
-        str | None, Parameter(help="Sample project that the empty workspace is filled with: tidepool.")
+        str | None,
+        Parameter(help="Sample project to fill the empty workspace with: tidepool, backlog or pantry."),
     ] = None,
     common: CommonOptions = COMMON,
 ) -> None:

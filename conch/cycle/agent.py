@@ -285,7 +285,9 @@ class Agent:
 
     async def _bring(self, material: MaterialSupply, number: int) -> None:
         """Bring what is due before this cycle. What differed before is a change from outside, the material is none."""
-        meter = self._agent_context.meter if material.due(number) else None
+        if not material.is_due(number):
+            return
+        meter = self._agent_context.meter
         if meter is not None:
             await meter.look()
         await material.bring(number)

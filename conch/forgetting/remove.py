@@ -46,7 +46,7 @@ from conch.forgetting.request import (
 from conch.home import Home
 from conch.log import get_logger
 from conch.memory import MEMORY_FILE, LongTermMemory
-from conch.minds import forget_words
+from conch.minds import forget_old_memory
 from conch_schemas import (
     ContractViolationError,
     Mark,
@@ -284,7 +284,7 @@ def _clean_files(
             rows += memory.forget(memory.of_events(events))
         finally:
             memory.close()
-        rows += forget_words(home.reflex_file(agent), needle.texts)
+        rows += forget_old_memory(home.reflex_file(agent))
     files = 0
     for held in held_files(home, store_location(settings.store.url, home.path), needle):
         remove_from(home, held, needle)

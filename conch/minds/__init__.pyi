@@ -1,10 +1,14 @@
 """Minds: what thinks and decides. Each gives raw text that goes through the one parser."""
 
-from .bandit import LinUCB as LinUCB
 from .constraint.findings import forms_of as forms_of
 from .constraint.trial import EndpointTrial as EndpointTrial
 from .constraint.trial import try_endpoint as try_endpoint
 from .constraint.trial import valid_share as valid_share
+from .embedded.bandit import LinUCB as LinUCB
+from .embedded.memory import LearningProgress as LearningProgress
+from .embedded.memory import blank_bandit as blank_bandit
+from .embedded.memory import forget_old_memory as forget_old_memory
+from .embedded.memory import learnt as learnt
 from .endpoint import ChatEndpoint as ChatEndpoint
 from .endpoint import ConnectionPool as ConnectionPool
 from .endpoint import TransientError as TransientError
@@ -18,10 +22,6 @@ from .installed import installed_minds as installed_minds
 from .installed import refuse_minds as refuse_minds
 from .installed import why_not as why_not
 from .masked import MaskedMind as MaskedMind
-from .memory import LearningProgress as LearningProgress
-from .memory import blank_bandit as blank_bandit
-from .memory import forget_words as forget_words
-from .memory import learnt as learnt
 from .protocol import ActReward as ActReward
 from .protocol import AskedAdapter as AskedAdapter
 from .protocol import Completion as Completion

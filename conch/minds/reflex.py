@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import re
-import sys
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,22 +14,32 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.actions import effect_of, render
+from conch.actions import render
 from conch.config import ExplorationBonusSettings
 from conch.curiosity import exploration_bonus
 from conch.log import get_logger
-from conch.minds.bandit import Sparse
-from conch.minds.features import GROUPS, CallChoice, TemplateRecord, at_hand, context, features
+from conch.minds.embedded.bandit import Sparse
+from conch.minds.embedded.credit import DISCOUNT, STEPS, known_rewards, mean_after, task_return
+from conch.minds.embedded.digest import digest
+from conch.minds.embedded.features import (
+    EVERYTHING,
+    GROUPS,
+    CallChoice,
+    TemplateRecord,
+    WorkDone,
+    aims,
+    at_hand,
+    context,
+    features,
+)
+from conch.minds.embedded.memory import CALLS, DECISIONS, STAGED, PendingDecision, load, save, trim
+from conch.minds.embedded.templates import TEMPLATES, TemplateChoice, TemplateSlots, fill_slots, fill_templates
 from conch.minds.frozen.choices import ChoiceLog, DrawnChoice
 from conch.minds.frozen.parameters import FrozenParameters, FrozenShelf
-from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
 from conch.minds.own_goals.propose import proposals
 from conch.minds.protocol import Completion, Prompt, RecentOutcome, Situation
-from conch.minds.templates import TEMPLATES, WORD, TemplateCall, TemplateSlots, fill_slots
 from conch_schemas import Action, Decoding, ExperienceRecorded, Usage
 
-DRAWS = 2
-"""Random fillings of each template per decision."""
 RECENCY = 0.3
 """Weight of the last result in a template's recent success."""
 SAVE_EVERY = 25
@@ -40,26 +49,27 @@ COVERAGE = 0.5
 
 WAITING = 6
 """Most decisions of one template that may await their reward at once, where others can be chosen."""
-PAUSES = ("DO_NOTHING", "REFLECT")
-"""Groups of calls that work on nothing."""
+ALL = ("--all", "-A", ".")
+"""Arguments of a `git add` that stage everything."""
+REST = "DO_NOTHING"
+"""The group of calls that work on nothing."""
 HEARD_WITHIN = 100
 """Cycles after which a reward no longer counts as awaited; it is still learnt when it comes."""
-
-_WRITING = re.compile(r">|\b(?:tee|mv)\b")
-"""In a command of the shell: it writes or moves a file."""
 
 log = get_logger(__name__)
 
 
 class ReflexMind:
-    """A bandit mind: it repeats calls that were rewarded. It does not understand what it reads or writes, and says so.
+    """A bandit mind: it repeats calls that were rewarded, and what led to them. It does not understand what it reads or
+    writes, and says so.
 
     What it learnt is stored in the file `memory`, written every SAVE_EVERY experiences and on `close`. The random draws
     of a cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses at random among the same
     templates and learns nothing: the baseline that learning is measured against. `writes`: whether it is offered
     templates that may change the workspace; `commits`: whether it is offered a commit, asked once, before the first
-    decision. `bonus`: of tools by their uses. `epsilon`: share of decisions, 0..1, that
-    are drawn evenly from all candidates, so that every candidate has a known probability above 0.
+    decision. `bonus`: of tools by their uses. `epsilon`: share of decisions, 0..1, that are drawn evenly from all
+    candidates, so that every candidate has a known probability above 0. `discount`: of the rewards of later steps of a
+    task, 0..1 (`conch.minds.embedded.credit`); 0: it learns the reward of each act alone.
     """
 
     kind, learns = "reflex", True
@@ -74,13 +84,16 @@ class ReflexMind:
         commits: Callable[[], bool] = lambda: True,
         bonus: ExplorationBonusSettings = ExplorationBonusSettings(),  # noqa: B008 - frozen
         epsilon: float = 0.0,
+        discount: float = DISCOUNT,
     ) -> None:
         self._path, self._writes, self._commits = memory, writes, cache(commits)
-        self._seed, self._explores = seed, bonus
+        self._seed, self._explores, self._discount = seed, bonus, discount
         self._explore, self._epsilon = explore, epsilon
-        self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
+        self._model = "reflex-linucb-2" if explore == "ucb" else "reflex-random-2"
         self._memory = load(memory)
         self._unsaved = 0
+        self._last: str | None = None
+        """The goal that the last decision was made for."""
         self.epsilon = epsilon
         self.drawn: ChoiceLog | None = None
         """The last decisions with their candidates; None: they are not kept."""
@@ -103,32 +116,54 @@ class ReflexMind:
         return Completion(text, "stop", Usage(), self._model, ms, decoding=decoding, cost=0.0)
 
     def learn(self, experience: ExperienceRecorded) -> None:
-        """Correct the estimated value of that cycle's decision, however late.
+        """Correct the estimated value of that cycle's decision, and of those that led to it, however late.
 
         An experience of another mind's decision, or one with too little coverage, changes nothing.
         """
-        decision = self._memory.decisions.get(experience.cycle or 0)
+        cycle = experience.cycle or 0
+        decision = self._memory.decisions.get(cycle)
         if decision is None or decision.reply != digest(experience.raw):
             return
         if experience.revision > decision.revision and experience.coverage >= COVERAGE:
             if self.drawn is not None:
-                self.drawn.earned(experience.cycle or 0, experience.total, experience.revision)
-            self._correct(decision, experience)
+                self.drawn.earned(cycle, experience.total, experience.revision)
+            self._correct(cycle, decision, experience)
             self._unsaved += 1
             if self._unsaved >= SAVE_EVERY:
                 self._save()
 
-    def _correct(self, decision: PendingDecision, experience: ExperienceRecorded) -> None:
+    def _correct(self, cycle: int, decision: PendingDecision, experience: ExperienceRecorded) -> None:
         memory, total = self._memory, experience.total
-        if decision.revision == 0:
-            memory.bandit.learn(decision.x, total, decision.chosen_at)
+        is_first = decision.revision == 0
+        if is_first:
+            memory.mean = mean_after(memory.mean, total)
             memory.tries[decision.template] += (1, total)
             memory.lately[decision.template] = _lately(memory.lately.get(decision.template), experience)
         else:
-            change = total - decision.reward
-            memory.bandit.correct(decision.x, change, decision.chosen_at)
-            memory.tries[decision.template, 1] += change
+            memory.tries[decision.template, 1] += total - decision.reward
         decision.reward, decision.revision = total, experience.revision
+        steps = self._steps(cycle, decision)
+        for place, step in enumerate(steps):
+            if step.revision:
+                self._credit(step, steps[place : place + STEPS], is_first=is_first and step is decision)
+
+    def _steps(self, cycle: int, decision: PendingDecision) -> list[PendingDecision]:
+        """The decisions for the same goal, in order: those whose credit the decision counts in, itself and those that
+        count in its own."""
+        if not decision.goal or not self._discount:
+            return [decision]
+        task = [(at, step) for at, step in sorted(self._memory.decisions.items()) if step.goal == decision.goal]
+        place = next(place for place, (at, _) in enumerate(task) if at == cycle)
+        return [step for _, step in task[max(0, place - STEPS + 1) : place + STEPS]]
+
+    def _credit(self, step: PendingDecision, steps: list[PendingDecision], *, is_first: bool) -> None:
+        rewards = known_rewards(step.reward if step.revision else None for step in steps)
+        credit = task_return(rewards, self._memory.mean or 0.0, self._discount)
+        if is_first:
+            self._memory.bandit.learn(step.x, credit, step.chosen_at)
+        else:
+            self._memory.bandit.correct(step.x, credit - step.credit, step.chosen_at)
+        step.credit = credit
 
     @property
     def generation(self) -> str:
@@ -147,7 +182,7 @@ class ReflexMind:
         self._save()
 
     def begin_again(self) -> None:
-        """Forget what it has learnt of rewards; words and calls stay."""
+        """Forget what it has learnt of rewards; calls stay."""
         self._memory.begin_again()
         self._save()
 
@@ -164,29 +199,24 @@ class ReflexMind:
         self._unsaved = 0
 
     def _notice(self, situation: Situation) -> None:
-        """Collect words, and the outcomes of the last acts."""
+        """Follow the outcomes of the last acts."""
         memory = self._memory
-        heard = [situation.need, situation.message or "", *(goal.statement for goal in situation.goals)]
         for recent in situation.recent:
             if recent.cycle > memory.noticed:
                 memory.noticed = recent.cycle
-                heard.append(recent.output)
-                self._follow(recent)
-        for text in heard:
-            memory.words.update(dict.fromkeys(map(sys.intern, WORD.findall(text))))  # many agents read the same
-        trim(memory.words, WORDS)
+                if recent.status == "success":
+                    self._follow(recent)
+                else:
+                    self._last = None
 
     def _follow(self, recent: RecentOutcome) -> None:
-        """Track what is written and not staged, staged and not committed."""
-        if recent.status != "success":
-            return
-        memory, skill = self._memory, recent.action.skill
+        """Track what is staged and not committed."""
+        staged, skill = self._memory.staged, recent.action.skill
         if skill == "git.commit":
-            memory.written = memory.staged = False
+            staged.clear()
         elif skill == "git.add":
-            memory.staged = True
-        elif _writes(recent.action):
-            memory.written = True
+            staged |= dict.fromkeys(EVERYTHING if path in ALL else digest(path) for path in _paths(recent))
+            trim(staged, STAGED)
 
     def _text(self, prompt: Prompt) -> tuple[str, float | None]:
         """The reply, and the probability with which a decision is chosen."""
@@ -197,15 +227,15 @@ class ReflexMind:
             return render(proposal), 1.0
         # Thought and decision of one cycle use the same draws, so the thought is about what may be done.
         draw = random.Random(f"{self._seed}/{situation.cycle}")  # noqa: S311 - no secret
-        words = tuple(self._memory.words) or ("nothing",)
-        slots = [fill_slots(situation, words, draw) for _ in range(DRAWS)]
+        slots = fill_slots(situation, draw, self._last)
         if prompt.purpose == "think":
-            return _thought(situation, slots[0], draw), None
-        calls = _calls(situation, slots, writes=self._writes, commits=self._writes and self._commits())
+            return _thought(situation, slots, draw), None
+        commits = self._writes and self._commits()
+        choices = fill_templates(slots, at_hand(situation.tools), writes=self._writes, commits=commits)
         if self._explore == "random":
-            chosen = draw.choice(calls)[1]
-            return render(chosen.action()), sum(call == chosen for _, call, _ in calls) / len(calls)
-        return self._choose(situation, calls, draw)
+            chosen = draw.choice(choices).call
+            return render(chosen.action()), sum(choice.call == chosen for choice in choices) / len(choices)
+        return self._choose(situation, choices, draw)
 
     def _proposal(self, situation: Situation) -> Action | None:
         """A goal to propose, which no estimate decides on; none where the workspace is not to be changed."""
@@ -217,9 +247,7 @@ class ReflexMind:
                 return action
         return None
 
-    def _choose(
-        self, situation: Situation, calls: list[tuple[int, TemplateCall, bool]], draw: random.Random
-    ) -> tuple[str, float]:
+    def _choose(self, situation: Situation, made: list[TemplateChoice], draw: random.Random) -> tuple[str, float]:
         """The reply and its propensity.
 
         The policy draws evenly from all candidates with probability epsilon, else evenly from the preferred ones. The
@@ -227,32 +255,31 @@ class ReflexMind:
         the same call are one reply, and their probabilities add up.
         """
         memory = self._memory
-        marks = [digest(repr(call)) for _, call, _ in calls]
+        marks = [digest(repr(choice.call)) for choice in made]
         choices = [
-            CallChoice(number, call.kind, mark in memory.calls, prose)
-            for (number, call, prose), mark in zip(calls, marks, strict=True)
+            CallChoice(choice.template, choice.call.kind, mark in memory.calls, aim)
+            for choice, mark, aim in zip(
+                made, marks, aims(situation, made, WorkDone(memory.staged, self._last)), strict=True
+            )
         ]
-        about = context(situation, staged=memory.staged, written=memory.written)
-        rows = features(about, choices, memory.lately)
+        rows = features(context(situation), choices, memory.lately)
         preferred = self._untried(choices) or self._promising(situation.cycle, choices, rows)
         floor = random.Random(f"{self._seed}/{situation.cycle}/floor")  # noqa: S311 - no secret
-        best = floor.randrange(len(calls)) if floor.random() < self._epsilon else draw.choice(preferred)
+        best = floor.randrange(len(made)) if floor.random() < self._epsilon else draw.choice(preferred)
         alike = [place for place, mark in enumerate(marks) if mark == marks[best]]
         liked = sum(place in preferred for place in alike) / len(preferred)
-        propensity = self._epsilon * len(alike) / len(calls) + (1.0 - self._epsilon) * liked
+        propensity = self._epsilon * len(alike) / len(made) + (1.0 - self._epsilon) * liked
         if self.drawn is not None:
             self.drawn.add(DrawnChoice.of(situation.cycle, rows, self._bonus(choices), alike, min(propensity, 1.0)))
-        text = render(calls[best][1].action())
         memory.uses[GROUPS.index(choices[best].group)] += 1
-        self._remember(situation.cycle, marks[best], choices[best].template, text, Sparse.of(rows[best]))
-        return text, min(propensity, 1.0)
+        return self._remember(situation.cycle, made[best], marks[best], Sparse.of(rows[best])), min(propensity, 1.0)
 
     def _untried(self, choices: list[CallChoice]) -> list[int]:
-        """The choices never tried: each is tried once before any is preferred, calls of tools before pauses."""
+        """The choices never tried: each is tried once before any is preferred, calls of tools before a rest."""
         tried = {decision.template for decision in self._memory.decisions.values()}
         tried |= set(np.flatnonzero(self._memory.tries[:, 0]).tolist())
         untried = [place for place, choice in enumerate(choices) if choice.template not in tried]
-        return [place for place in untried if choices[place].group not in PAUSES] or untried
+        return [place for place in untried if choices[place].group != REST] or untried
 
     def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
         """The choices with the highest upper confidence bound; several where they are equal."""
@@ -260,10 +287,10 @@ class ReflexMind:
         return [int(place) for place in np.flatnonzero(scores >= scores.max() - 1e-9)]
 
     def _bonus(self, choices: list[CallChoice]) -> NDArray[np.float64]:
-        """The exploration bonus of each choice's tool, by its uses; nothing for pauses. The bandit's own bound tells
+        """The exploration bonus of each choice's tool, by its uses; nothing for a rest. The bandit's own bound tells
         templates apart, this one whole tools."""
         bonuses = {
-            group: exploration_bonus(int(uses), group not in PAUSES, self._explores)
+            group: exploration_bonus(int(uses), group != REST, self._explores)
             for group, uses in zip(GROUPS, self._memory.uses, strict=True)
         }
         return np.array([bonuses[choice.group] for choice in choices])
@@ -277,14 +304,18 @@ class ReflexMind:
         )
         return np.array([float(waiting[choice.template] >= WAITING) for choice in choices])
 
-    def _remember(self, cycle: int, mark: int, template: int, text: str, x: Sparse) -> None:
-        memory = self._memory
+    def _remember(self, cycle: int, chosen: TemplateChoice, mark: int, x: Sparse) -> str:
+        """Keep the decision, whose reply is returned."""
+        memory, text = self._memory, render(chosen.call.action())
         memory.calls.pop(mark, None)
         memory.calls[mark] = None
         trim(memory.calls, CALLS)
         memory.bandit.choose(x)
-        memory.decisions[cycle] = PendingDecision(template, digest(text), x, memory.bandit.choices)
+        self._last = None if chosen.goal is None else chosen.goal.id
+        goal = 0 if self._last is None else digest(self._last)
+        memory.decisions[cycle] = PendingDecision(chosen.template, digest(text), x, memory.bandit.choices, goal)
         trim(memory.decisions, DECISIONS)
+        return text
 
     def _reflection(self) -> str:
         tries = self._memory.tries
@@ -303,40 +334,31 @@ class ReflexMind:
         return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
 
 
-def _calls(
-    situation: Situation, slots: list[TemplateSlots], *, writes: bool, commits: bool
-) -> list[tuple[int, TemplateCall, bool]]:
-    """Every template with slots that can be filled and an available tool: its number, the call, whether it is prose.
-    Without `writes` only those that change nothing in the workspace, without `commits` none that commits."""
-    groups = at_hand(situation.tools)
-    return [
-        (number, call, prose)
-        for gaps, prose in [(gaps, gaps.prose) for gaps in slots]
-        for number, template in enumerate(TEMPLATES)
-        if (writes or not template.changes) and (commits or not template.commits)
-        if (call := template.make(gaps)) is not None and call.kind in groups
-    ]
+def _paths(added: RecentOutcome) -> list[str]:
+    """The arguments of a `git add`."""
+    try:
+        return shlex.split(str(added.action.args.get("args", "")))
+    except ValueError:
+        return []
 
 
 def _thought(situation: Situation, slots: TemplateSlots, draw: random.Random) -> str:
-    """A thought with verifiable claims: a file that exists or may not, a tool, a goal."""
-    known = bool(situation.files) and draw.random() < 0.7
+    """A thought with verifiable claims: a file that is there or may be, a tool, a goal."""
     said = [f"{situation.need.capitalize()} presses most."]
-    said.append(f"There is a file {slots.file}." if known else f"There may be a file {slots.guess}.")
+    goal = draw.choice(slots.goals) if slots.goals else None
+    if goal is not None and goal.target is not None and not goal.begun:
+        said.append(f"There may be a file {goal.target}.")
+    elif goal is not None and goal.named is not None:
+        said.append(f"There is a file {goal.named}.")
+    elif situation.files:
+        said.append(f"There is a file {slots.file}.")
     if situation.tools:
         said.append(f"I could use the tool {draw.choice(situation.tools)}.")
     if situation.message is not None:
         said.append("Somebody waits for an answer.")
-    elif situation.goals:
-        said.append(f"I have the goal “{draw.choice(situation.goals).statement[:150]}”.")
-    return " ".join([*said, f"I wonder about {slots.word}."])
-
-
-def _writes(action: Action) -> bool:
-    """Whether there may be something new to stage: git's own operations and an empty directory leave nothing."""
-    if effect_of(action) != "workspace" or action.tool == "git" or action.skill == "filesystem.mkdir":
-        return False
-    return action.tool != "shell" or bool(_WRITING.search(str(action.args.get("command"))))
+    elif goal is not None:
+        said.append(f"I have the goal “{goal.statement[:150]}”.")
+    return " ".join(said)
 
 
 def _lately(before: TemplateRecord | None, experience: ExperienceRecorded) -> TemplateRecord:

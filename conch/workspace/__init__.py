@@ -5,10 +5,12 @@ from conch.workspace.goals import default_goals
 from conch.workspace.made import is_made, record_made
 from conch.workspace.material import KEPT, MaterialPiece, MaterialScript, lay_out, put_away
 from conch.workspace.record import record_filled, sample_for_agents, sample_of, script_of
-from conch.workspace.samples import SAMPLES, TIDEPOOL, WorkspaceSample, named_sample
+from conch.workspace.samples import BACKLOG, PANTRY, SAMPLES, TIDEPOOL, WorkspaceSample, named_sample
 
 __all__ = [
+    "BACKLOG",
     "KEPT",
+    "PANTRY",
     "SAMPLES",
     "TIDEPOOL",
     "MaterialPiece",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from conch_schemas import CommandCheck, FileCheck, Goal, TestsCheck
+from conch.workspace.kinds import committed
+from conch_schemas import FileCheck, Goal
 
 UNCOMMITTED = "data/october.csv"
 """Left out of the repository: committing it is one of the goals."""
@@ -25,19 +26,13 @@ CREATURES = ("Limpets", "Hermit crabs", "Anemones", "Barnacles", "Kelp", "Tides"
 
 
 def default_goals() -> tuple[Goal, ...]:
-    """Five goals, the nearest first. The last needs a mind that can program; the glossary is long work."""
+    """Three goals, the nearest first; the glossary is long work."""
     return (
         Goal(
             id="commit-october",
             statement=f"The October count, {UNCOMMITTED}, is committed.",
-            check=CommandCheck(command=f"git ls-files --error-unmatch {UNCOMMITTED} && git diff --quiet HEAD"),
+            check=committed(UNCOMMITTED),
             priority=0.6,
-        ),
-        Goal(
-            id="start-journal",
-            statement="There is a journal.md.",
-            check=FileCheck(path="journal.md"),
-            priority=0.5,
         ),
         Goal(
             id="summary",
@@ -50,11 +45,5 @@ def default_goals() -> tuple[Goal, ...]:
             statement="glossary.md has a line for every word that is set in **bold** in the notes.",
             check=FileCheck(path="glossary.md", contains=TERMS),
             priority=0.4,
-        ),
-        Goal(
-            id="tests",
-            statement="All tests of tidepool pass: python3 -m unittest says OK.",
-            check=TestsCheck(command="python3 -m unittest"),
-            priority=0.7,
         ),
     )

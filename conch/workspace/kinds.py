@@ -1,4 +1,4 @@
-"""Kinds of material: each makes a piece whose goal fails at first, and that one or two acts reach."""
+"""Kinds of material: each makes a piece whose goal fails at first, and that one to three acts reach."""
 
 from __future__ import annotations
 
@@ -39,10 +39,17 @@ class CalendarMonth(NamedTuple):
         return CalendarMonth(self.year + years, month + 1)
 
 
-def to_commit(id: str, path: str, text: str) -> MaterialPiece:
-    """A new file that is to be committed."""
-    check = CommandCheck(command=f"git ls-files --error-unmatch {path} && git diff --quiet HEAD -- {path}")
-    return MaterialPiece(_goal(id, f"{path} is committed.", check), ((path, text),))
+def committed(*paths: str) -> CommandCheck:
+    """The check that these files are committed as they are."""
+    named = " ".join(paths)
+    return CommandCheck(command=f"git ls-files --error-unmatch {named} && git diff --quiet HEAD -- {named}")
+
+
+def to_commit(id: str, *files: tuple[str, str]) -> MaterialPiece:
+    """New files (path, text), one or two, that are to be committed."""
+    paths = [path for path, _ in files]
+    statement = f"{' and '.join(paths)} {'is' if len(paths) == 1 else 'are'} committed."
+    return MaterialPiece("commit", _goal(id, statement, committed(*paths)), files)
 
 
 @dataclass(frozen=True)
@@ -75,22 +82,22 @@ def to_add_up(id: str, table_path: str, table: CsvTable, sums_path: str) -> Mate
         f"{sums_path} has a line for each {table.key} of {table_path}: its name, a comma, and the sum of its "
         f"{table.value}."
     )
-    return MaterialPiece(
-        _goal(id, statement, FileCheck(path=sums_path, contains=table.sums)), ((table_path, table.text),)
-    )
+    goal = _goal(id, statement, FileCheck(path=sums_path, contains=table.sums))
+    return MaterialPiece("sums", goal, ((table_path, table.text),))
 
 
 def to_quote(
     id: str, note: tuple[str, str], quoted: tuple[str, ...], statement: str, path: str, line: AddedLine | None = None
 ) -> MaterialPiece:
     """A new note (path, text) with lines that are to be copied to the file `path`."""
-    return MaterialPiece(_goal(id, statement, FileCheck(path=path, contains=quoted)), (note,), line)
+    return MaterialPiece("quote", _goal(id, statement, FileCheck(path=path, contains=quoted)), (note,), line)
 
 
 def to_report(id: str, test: tuple[str, str], fails: str, says: str, path: str) -> MaterialPiece:
     """A new test (path, text) of which one method, `fails`, fails and `says` a line, to be kept in the file `path`."""
     statement = f"{path} has what python3 -m unittest {test[0]} says: which test fails, and how."
-    return MaterialPiece(_goal(id, statement, FileCheck(path=path, contains=(f"FAIL: {fails}", says))), (test,))
+    goal = _goal(id, statement, FileCheck(path=path, contains=(f"FAIL: {fails}", says)))
+    return MaterialPiece("report", goal, (test,))
 
 
 class SmallFault(NamedTuple):
@@ -134,7 +141,7 @@ def to_mend(id: str, folder: str, name: str, fault: SmallFault, counts: Sequence
     statement = f"The tests in {test} pass. In {program}, `{fault.wrong}` should read `{fault.right}`."
     goal = _goal(id, statement, TestsCheck(command=f"python3 -m unittest {test}"))
     corrected = source.replace(fault.wrong, fault.right)
-    return MaterialPiece(goal, ((program, source), (test, checks)), corrected=((program, corrected),))
+    return MaterialPiece("correction", goal, ((program, source), (test, checks)), corrected=((program, corrected),))
 
 
 def _goal(id: str, statement: str, check: CommandCheck | FileCheck | TestsCheck) -> Goal:

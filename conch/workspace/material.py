@@ -12,13 +12,13 @@ from conch.log import get_logger
 from conch.tools import MissingError, Workspace
 from conch_schemas import FileCheck, Goal
 
-KEPT: Final = 28
-"""Pieces whose files stay in the workspace: four months of the notebook. Before a piece is laid out, the files of the
+KEPT: Final = 42
+"""Pieces whose files stay in the workspace: six months of the notebook. Before a piece is laid out, the files of the
 piece KEPT numbers earlier are put away, so a living workspace holds at most KEPT pieces. An edited file stays."""
 MOST_FILES: Final = 3
 """Most files of a piece, the one that its goal asks for included."""
 MOST_BYTES: Final = 2048
-"""Most bytes of the files that a piece brings, as UTF-8: KEPT pieces take 56 KiB at most."""
+"""Most bytes of the files that a piece brings, as UTF-8: KEPT pieces take 84 KiB at most."""
 
 
 log = get_logger(__name__)
@@ -38,6 +38,8 @@ class MaterialPiece:
     Its paths depend on its number alone, so that another seed puts the same files away.
     """
 
+    kind: str
+    """What is asked for; of each kind at most one goal is open at a time."""
     goal: Goal
     files: tuple[tuple[str, str], ...]
     """Path and text of each new file."""

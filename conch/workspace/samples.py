@@ -9,8 +9,12 @@ from typing import Final
 
 from conch.errors import UsageError
 from conch.text import instead
+from conch.workspace.backlog import CHANGES, backlog_goals
 from conch.workspace.goals import UNCOMMITTED, default_goals
+from conch.workspace.pantry import CELLAR, pantry_goals
 from conch_schemas import Goal
+
+_FILES: Final = Path(__file__).parent / "files"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class WorkspaceSample:
 TIDEPOOL: Final = WorkspaceSample(
     name="tidepool",
     about="notes about rock pools and a small program",
-    files=Path(__file__).parent / "files",
+    files=_FILES / "tidepool",
     history=(
         ("The notes, as they were written beside the water", ("README.md", ".gitignore", "notes")),
         ("What was counted, May to September", ("data", f":!{UNCOMMITTED}")),
@@ -43,7 +47,24 @@ TIDEPOOL: Final = WorkspaceSample(
 )
 """The sample that a home's own workspace begins with, unless another one is named."""
 
-SAMPLES: Final[Mapping[str, WorkspaceSample]] = {sample.name: sample for sample in (TIDEPOOL,)}
+BACKLOG: Final = WorkspaceSample(
+    name="backlog",
+    about="a small program that weighs parcels, and its backlog",
+    files=_FILES / "backlog",
+    history=(("What weighs parcels, and what is planned", (".", f":!{CHANGES}")),),
+    goals=backlog_goals,
+    script="conch.workspace.backlog:BacklogScript",
+)
+PANTRY: Final = WorkspaceSample(
+    name="pantry",
+    about="recipes, menus and what is on the shelves, and no program",
+    files=_FILES / "pantry",
+    history=(("The recipes and the shelves", (".", f":!{CELLAR}")),),
+    goals=pantry_goals,
+    script="conch.workspace.pantry:PantryScript",
+)
+
+SAMPLES: Final[Mapping[str, WorkspaceSample]] = {sample.name: sample for sample in (TIDEPOOL, BACKLOG, PANTRY)}
 
 
 def named_sample(name: str) -> WorkspaceSample:

@@ -66,7 +66,13 @@ class TidepoolScript:
 
 
 def _count(month: CalendarMonth, draw: random.Random) -> MaterialPiece:
-    return to_commit(f"count-{month.key}", f"data/{month.key}.csv", _table(month, draw).text)
+    count, water = f"data/{month.key}.csv", f"data/{month.key}-water.csv"
+    files = [(count, _table(month, draw).text)]
+    if month.month % 2 == 0:
+        days = sorted(draw.sample(range(1, 29), 6))
+        lines = "".join(f"{month.key}-{day:02},{draw.uniform(7, 17):.1f}\n" for day in days)
+        files.append((water, f"date,water_celsius\n{lines}"))
+    return to_commit(f"count-{month.key}", *files)
 
 
 def _night(month: CalendarMonth, draw: random.Random) -> MaterialPiece:
@@ -88,7 +94,7 @@ def _table(month: CalendarMonth, draw: random.Random) -> CsvTable:
 def _words(month: CalendarMonth, draw: random.Random) -> MaterialPiece:
     lines = tuple(
         f"**{term}**: {_TERMS[term]}; met in {month.title} at pool {draw.randint(1, 6)}."
-        for term in draw.sample(sorted(_TERMS), 3)
+        for term in draw.sample(sorted(_TERMS), draw.choice((3, 3, 8)))
     )
     note, path = f"notes/{month.key}-words.md", f"notes/{month.key}-glossary.md"
     text = f"# Words of {month.title}\n\n" + "".join(f"- {line}\n" for line in lines)
@@ -140,7 +146,8 @@ def _tally(month: CalendarMonth, draw: random.Random) -> MaterialPiece:
 
 
 def _walk(month: CalendarMonth, draw: random.Random) -> MaterialPiece:
-    headings = tuple(f"{draw.choice(_PEOPLE)} {place}, {month.title}" for place in draw.sample(_PLACES, 4))
+    places = draw.sample(_PLACES, draw.choice((4, 4, 8)))
+    headings = tuple(f"{draw.choice(_PEOPLE)} {place}, {month.title}" for place in places)
     note, path = f"notes/{month.key}-walk.md", f"notes/{month.key}-summary.md"
     text = f"# A walk in {month.title}\n" + "".join(
         f"\n## {heading}\n\nThere lay {draw.choice(_THINGS)}, and {draw.randint(2, 40)} limpets sat beside it.\n"

@@ -33,6 +33,7 @@ from conch_schemas import (
     ActionTaken,
     Event,
     ExperienceRecorded,
+    Goal,
     GoalSet,
     MessageReceived,
     Score,
@@ -46,6 +47,13 @@ from conch_services.curiosity.consumer import curiosity as curiosity_consumer
 from conch_services.needs.consumer import needs as needs_consumer
 from conch_services.reward.consumer import reward as reward_consumer
 
+TESTS_GOAL: Final = Goal(
+    id="tests",
+    statement="All tests of tidepool pass: python3 -m unittest says OK.",
+    check=TestsCheck(command="python3 -m unittest"),
+    priority=0.7,
+)
+"""Some of them ask for what the program does not do yet: only a mind that can program reaches it."""
 UID: Final = "6f3f0d1e-56a0-4a3f-9c6b-0a8f3f1f1c11"
 HELD_OUT: Final = "moves_a_goal"
 HEARD: Final = (ActionTaken, GoalSet, MessageReceived, TaskProgressed)
@@ -158,7 +166,7 @@ async def _events(agent: Agent, acts: int, home: Path, settings: Settings) -> li
 
 
 def _settings(agent: Agent, seed: int, settings: Settings) -> Settings:
-    goals = tuple(goal for goal in default_goals() if agent.tests or not isinstance(goal.check, TestsCheck))
+    goals = (*default_goals(), *([TESTS_GOAL] if agent.tests else []))
     # Only the benchmark's own commands run, so that nothing needs to hold them.
     tools = settings.tools.model_copy(update={"sandbox": "off"})
     cycle = settings.cycle.model_copy(update={"interval": 0, "reflect_every": 1000})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,9 @@ from conch.bus import MemoryBus
 from conch.cycle.acting.judged import judge
 from conch.errors import CheckError
 from conch.minds import ChoiceLog, DrawnChoice, FrozenShelf, LinUCB, ReflexMind, blank_bandit, learnt
-from conch.minds.bandit import Sparse
-from conch.minds.features import SIZE
-from conch.minds.memory import BanditMemory, save
+from conch.minds.embedded.bandit import Sparse
+from conch.minds.embedded.features import SIZE
+from conch.minds.embedded.memory import BanditMemory, save
 from conch.training import move_pointer, promoted, rolled_back
 from conch.training.gate import OffPolicyLimits
 from conch_schemas import (
@@ -115,6 +116,30 @@ async def test_damaged_parameters_change_nothing(life: Life, learner: ReflexMind
     assert [one.decoding.adapter for one in life.facts(ActionDecided)] == [None] * 4
     with pytest.raises(CheckError, match="was changed"):
         shelf.get(digest)
+
+
+async def test_a_generation_of_an_earlier_version_is_left_and_the_next_ones_are_judged(
+    life: Life, tmp_path: Path
+) -> None:
+    """The policy names parameters that mean nothing here: the mind goes on with what it has learnt, and what it freezes
+    is compared with a mind that has learnt nothing."""
+    mind = ReflexMind(tmp_path / "reflex.npz", epsilon=0.05)
+    life.configured(mind={"kind": "reflex"}, training={"enabled": True, "every": 3})
+    life.mind = mind  # type: ignore[assignment]
+    life.frozen = mind, FrozenShelf(tmp_path / "generations")
+    await life.run(1)
+    shelf = shelf_of(life)
+    content = tmp_path / "old"
+    with content.open("wb") as file:
+        np.savez(file, layout=np.array("0123456789abcdef"))
+    digest = hashlib.sha256(content.read_bytes()).hexdigest()
+    shelf.folder.mkdir(exist_ok=True)
+    (shelf.folder / f"{digest}.npz").write_bytes(content.read_bytes())
+    await move(life, lambda before: promoted(before, digest, 1, why="better"))
+    await life.run(11)
+
+    assert [one.decoding.adapter for one in life.facts(ActionDecided)] == [None] * 11
+    assert len(life.facts(AdapterGated)) == 2
 
 
 def test_the_same_parameters_have_the_same_digest(learner: ReflexMind, tmp_path: Path) -> None:

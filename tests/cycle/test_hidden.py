@@ -14,7 +14,8 @@ from conch.cycle.own_goals.bounds import goal_objection
 from conch.cycle.prompts.brief import task_of
 from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.minds import Situation
-from conch.minds.templates import TEMPLATES, fill_slots
+from conch.minds.embedded.features import GROUPS
+from conch.minds.embedded.templates import fill_slots, fill_templates
 from conch.snapshots import GoalThen, RecordedDecision
 from conch.tools import ToolContext, tool
 from conch_schemas import (
@@ -107,8 +108,8 @@ def test_no_template_and_no_task_uses_a_hidden_check(check: Check, blank: bool) 
     drawn = random.Random(1)
 
     for _ in range(30):
-        slots = fill_slots(situation, ("tide", "limpet"), drawn)
-        calls = [template.make(slots) for template in TEMPLATES]
+        slots = fill_slots(situation, drawn)
+        calls = fill_templates(slots, frozenset(GROUPS), writes=True, commits=True)
         assert SECRET not in repr((slots, calls))
     assert SECRET not in task_of(situation).text
     assert "Name the comet" in task_of(situation).text

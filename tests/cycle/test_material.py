@@ -1,4 +1,4 @@
-"""New material comes to the agent's workspace at known cycles, each piece once."""
+"""New material comes to the agent's workspace when there is room for its goal, each piece once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.cycle.hosting.material import EVERY, LASTS, OPEN
-from conch.folds import tool_result
+from conch.cycle.hosting import material
+from conch.cycle.hosting.material import AGAIN, LASTS, OPEN, MaterialSupply, pause_cycles
 from conch.minds import Situation
+from conch.rewards.rules import tool_result
 from conch.tools import ToolContext, tool
 from conch.workspace import MaterialPiece
 from conch_schemas import ActionTaken, FileCheck, Goal, GoalDropped, GoalReached, GoalSet
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 
 class Deliveries:
-    """A file a piece, and a goal that asks for its answer."""
+    """A file a piece, and a goal that asks for its answer; of `kinds` kinds in turn."""
+
+    kinds = 4
 
     mark = ("README.md", "# Deliveries")
 
     def piece(self, seed: int, number: int) -> MaterialPiece:
         goal = Goal(id=f"g{number}", statement=f"Answer {number}.", check=FileCheck(path=f"answer-{number}"))
-        return MaterialPiece(goal, ((f"parcel-{number}", f"{seed}/{number}\n"),))
+        return MaterialPiece(f"kind-{number % self.kinds}", goal, ((f"parcel-{number}", f"{seed}/{number}\n"),))
 
 
 @tool
@@ -58,15 +61,82 @@ def set_goals(life: Life) -> list[tuple[str, int | None, str]]:
     return [(fact.goal.id, fact.piece, fact.by) for fact in life.facts(GoalSet)]
 
 
-async def test_a_piece_comes_at_each_due_cycle(living: Life) -> None:
-    """None before the first cycle; its goal is the home's; its file holds what seed and number say."""
+async def test_a_piece_comes_when_there_is_room(living: Life) -> None:
+    """None before the first cycle, one a cycle; its goal is the home's; its file holds what seed and number say."""
     living.mind.decides = busy
-    await living.run(2 * EVERY + 2)
+    await living.run(4)
 
-    assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home")]
-    assert [fact.cycle for fact in living.facts(GoalReached)] == [EVERY, 2 * EVERY]
+    assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home"), ("g2", 2, "home")]
+    assert [fact.cycle for fact in living.facts(GoalReached)] == [1, 2, 3]
     assert (living.workspace / "parcel-1").read_text() == "5/1\n"
-    assert parcels(living.workspace) == ["parcel-0", "parcel-1"]
+    assert parcels(living.workspace) == ["parcel-0", "parcel-1", "parcel-2"]
+
+
+async def test_a_piece_waits_while_too_many_goals_are_open(living: Life) -> None:
+    """An agent that reaches none has OPEN of them, until the first is dropped for its age, with a word."""
+    await living.run(LASTS + 1)
+    before = len(living.facts(GoalSet))
+    await living.run(LASTS + 2)
+
+    assert before == OPEN
+    assert [(fact.goal, fact.why) for fact in living.facts(GoalDropped)] == [("g0", f"it was open for {LASTS} cycles")]
+    assert len(living.facts(GoalSet)) == OPEN + 1
+
+
+async def test_of_each_kind_one_is_open(living: Life) -> None:
+    """A piece of a kind that is open is left out, and the next kind comes."""
+    assert isinstance(living.script, Deliveries)
+    living.script.kinds = 2
+    living.mind.decides = lambda at: "TOOL: answer(number=1)" if at.cycle == 3 else "DO_NOTHING: waiting"
+    await living.run(6)
+
+    assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home"), ("g3", 3, "home")]
+
+
+async def test_after_some_pieces_there_is_a_pause(living: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the goals of all of them are over; its length follows from the seed and the last piece, and it is the same
+    for a process that is started in it."""
+    monkeypatch.setattr(material, "BATCH", 3)
+    living.mind.decides = busy
+    pause = pause_cycles(5, 2)
+    for until in (4, 5, 4 + pause, 5 + pause):
+        await living.run(until)
+
+    assert len(living.facts(GoalSet)) == 4
+    assert living.facts(GoalReached)[-1].cycle == 4 + pause
+    assert material.PAUSE[0] <= pause <= material.PAUSE[1]
+    assert pause == pause_cycles(5, 2)
+
+
+async def test_a_nap_ends_a_pause(living: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cycles of an agent that sleeps do not go on: what it is brought then is what would have come later, once."""
+    monkeypatch.setattr(material, "BATCH", 3)
+    living.mind.decides = busy
+    agent = await living.run(4)
+    supply = agent._material()
+    assert isinstance(supply, MaterialSupply)
+
+    assert supply.due_at() == 4 + pause_cycles(5, 2)
+    assert (supply.is_due(4), supply.is_due(4, slept=True)) == (False, True)
+
+
+async def test_nothing_is_due_while_goals_wait(living: Life) -> None:
+    """But for their being dropped: sleep may last until then."""
+    agent = await living.run(6)
+    supply = agent._material()
+    assert isinstance(supply, MaterialSupply)
+
+    assert supply.due_at() == 1 + LASTS
+    assert not supply.is_due(6, slept=True)
+
+
+async def test_a_goal_whose_files_are_gone_is_dropped(living: Life) -> None:
+    """An agent that deletes what it was brought holds no place for ever."""
+    living.mind.decides = lambda at: 'TOOL: shell(command="rm -f parcel-*")' if at.cycle == 4 else "DO_NOTHING: waiting"
+    await living.run(LASTS + 4)
+
+    assert [fact.goal for fact in living.facts(GoalDropped)] == ["g0", "g1", "g2"]
+    assert len(living.facts(GoalSet)) == 2 * OPEN
 
 
 async def test_material_does_not_feed_a_run_of_filling(living: Life, tmp_path: Path) -> None:
@@ -75,10 +145,11 @@ async def test_material_does_not_feed_a_run_of_filling(living: Life, tmp_path: P
     living.configured(effects={"run_length": 4})
     fills = 'TOOL: filesystem(operation="write", path="a.md", content="line of cycle {}")'
     living.mind.decides = lambda situation: fills.format(situation.cycle)
-    await living.run(EVERY + 2)
+    await living.run(10)
 
     results = [tool_result(act) for act in living.facts(ActionTaken)]
-    assert results == ["success"] * 4 + ["idle"] * (EVERY - 2)
+    assert len(living.facts(GoalSet)) == OPEN
+    assert results == ["success"] * 4 + ["idle"] * 6
 
 
 async def test_a_check_counts_anew_after_material(living: Life, tmp_path: Path) -> None:
@@ -87,16 +158,16 @@ async def test_a_check_counts_anew_after_material(living: Life, tmp_path: Path) 
     (living.workspace / "test_pool.py").write_text(test)
     living.measures(tmp_path / "known.db")
     living.mind.decides = lambda _: 'TOOL: shell(command="python3 -m unittest")'
-    await living.run(EVERY + 1)
+    await living.run(6)
 
     changed = [effect.checks[0].changed_since for effect in living.effects() if effect is not None]
-    assert changed == [True] + [False] * (EVERY - 1) + [True]
+    assert changed == [True] * (1 + OPEN) + [False] * 2
 
 
 async def test_the_next_process_goes_on_with_the_next_piece(living: Life) -> None:
-    """Started again at a due cycle, before or after the piece came, nothing comes twice."""
+    """Started again before or after a piece came, nothing comes twice."""
     living.mind.decides = busy
-    for until in (EVERY, EVERY + 1, EVERY + 1, 2 * EVERY, 2 * EVERY + 1):
+    for until in (1, 2, 2, 3):
         await living.run(until)
 
     assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home")]
@@ -105,33 +176,25 @@ async def test_the_next_process_goes_on_with_the_next_piece(living: Life) -> Non
 @pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
 @pytest.mark.parametrize("at", range(9))
 async def test_a_crash_around_a_piece_loses_and_doubles_nothing(living: Life, at: int, stored: bool) -> None:
-    """At each publish of the cycles before, with and behind it."""
+    """At each publish of the cycle with a piece and the one behind it."""
     living.mind.decides = busy
-    await living.run(EVERY)
-    await living.crash(EVERY + 2, at, stored=stored)
-    await living.run(2 * EVERY + 2)
+    await living.run(1)
+    await living.crash(3, at, stored=stored)
+    await living.run(5)
 
-    assert set_goals(living) == [("g0", 0, "home"), ("g1", 1, "home")]
-    assert parcels(living.workspace) == ["parcel-0", "parcel-1"]
-    assert len(living.facts(GoalReached)) == 2
-    assert [fact.cycle for fact in living.facts(ActionTaken)] == list(range(2 * EVERY + 2))
-
-
-async def test_a_piece_waits_while_too_many_goals_are_open(living: Life) -> None:
-    """An agent that reaches none has OPEN of them, until the first is dropped for its age."""
-    await living.run(LASTS + EVERY)
-    before = len(living.facts(GoalSet))
-    await living.run(LASTS + EVERY + 1)
-
-    assert before == OPEN
-    assert [fact.goal for fact in living.facts(GoalDropped)] == ["g0"]
-    assert len(living.facts(GoalSet)) == OPEN + 1
+    brought = [piece for _, piece, _ in set_goals(living)]
+    assert brought == list(range(len(brought)))
+    assert len(brought) >= 3
+    assert parcels(living.workspace) == [f"parcel-{piece}" for piece in brought]
+    reached = [fact.goal for fact in living.facts(GoalReached)]
+    assert len(reached) == len({*reached})
+    assert [fact.cycle for fact in living.facts(ActionTaken)] == list(range(5))
 
 
 async def test_goals_of_pieces_do_not_fill_the_memory(living: Life) -> None:
     """What is over is counted, not listed."""
     living.mind.decides = busy
-    agent = await living.run(3 * EVERY + 1)
+    agent = await living.run(4)
 
     assert agent.memory.next_piece == 3
     assert agent.memory.known_goals == frozenset()
@@ -140,9 +203,9 @@ async def test_goals_of_pieces_do_not_fill_the_memory(living: Life) -> None:
 async def test_a_person_may_use_the_id_of_a_piece_that_is_over(living: Life, start: Start) -> None:
     """Not of one that is open; the piece's goal and the person's are two."""
     living.mind.decides = busy
-    await living.run(EVERY + 1)
+    await living.run(2)
     living.mind.decides = lambda _: "DO_NOTHING: waiting"
-    await living.run(2 * EVERY + 1)
+    await living.run(3)
     running = await start()
     mine = {"statement": "Mine.", "check": {"kind": "file", "path": "mine"}}
 
@@ -160,19 +223,24 @@ async def test_without_a_record_or_against_the_setting_nothing_comes(living: Lif
         living.script = None
     else:
         living.configured(cycle={"material": False})
-    await living.run(EVERY + 2)
+    await living.run(4)
 
     assert living.facts(GoalSet) == []
     assert parcels(living.workspace) == []
 
 
 async def test_a_piece_that_cannot_be_written_comes_later(living: Life) -> None:
-    """The agent goes on, and the same piece is tried at the next due cycle."""
-    living.mind.decides = busy
+    """The agent goes on, and the same piece is tried again AGAIN cycles later."""
     away = living.workspace.rename(living.workspace.with_name("away"))
-    await living.run(EVERY + 1)
-    away.rename(living.workspace)
-    await living.run(2 * EVERY + 1)
+
+    def moves_back(at: Situation) -> str:
+        if at.cycle == 3:
+            away.rename(living.workspace)
+        return busy(at)
+
+    living.mind.decides = moves_back
+    await living.run(AGAIN + 2)
 
     assert set_goals(living) == [("g0", 0, "home")]
+    assert [fact.cycle for fact in living.facts(GoalReached)] == [1 + AGAIN]
     assert parcels(living.workspace) == ["parcel-0"]

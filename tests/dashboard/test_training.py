@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conch.data import LeftOut, Selection, write_snapshot
 from conch.experience import AdapterAct, ExperiencePoint
-from conch.minds.memory import BanditMemory, save
+from conch.minds.embedded.memory import BanditMemory, save
 from conch.views import FEWEST_SMOOTHED, learning_progress
 from conch.views.life.key_figures import FEWEST
 from conch.views.training.learning_curve import learning_curve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conch.minds.bandit import LinUCB, Sparse
+from conch.minds.embedded.bandit import LinUCB, Sparse
 
 ARMS = np.eye(4)
 CHOICES = [Sparse.of(arm) for arm in ARMS]

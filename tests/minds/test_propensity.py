@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conch.minds.features import GROUPS
-from conch.minds.memory import BanditMemory, save
+from conch.minds.embedded.features import GROUPS
+from conch.minds.embedded.memory import BanditMemory, save
 from conch.minds.reflex import ReflexMind
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ ALWAYS = (
     'TOOL: filesystem(operation="list", path=".")',
     'TOOL: git(operation="status")',
     'TOOL: git(operation="log")',
-    'TOOL: git(operation="diff")',
-    'TOOL: git(operation="branch")',
-    'TOOL: shell(command="date")',
     "DO_NOTHING: a pause",
 )
 """Replies that are among the candidates of every cycle."""
@@ -61,7 +58,7 @@ async def test_without_a_floor_only_what_is_preferred_has_a_probability(file: Pa
     text, even = await chosen(ReflexMind(file, seed=3, epsilon=1.0), prompt)
 
     assert len(preferred) == 1
-    assert even < 0.05, text
+    assert even < 0.2, text
 
 
 async def test_a_mind_that_is_asked_for_a_thought_has_no_propensity(file: Path, prompt: MakePrompt) -> None:

@@ -178,8 +178,8 @@ async def test_the_factory_makes_what_the_settings_name(prompt: MakePrompt, tmp_
             models = await replies(mind, prompt("think"), prompt("decide"), prompt("think"), prompt("decide"))
             await mind.close()
 
-    assert models == ["small", "large", "small", "reflex-linucb-1"]
-    assert (mind.kind, mind.model, mind.learns) == ("reflex", "reflex-linucb-1", True)
+    assert models == ["small", "large", "small", "reflex-linucb-2"]
+    assert (mind.kind, mind.model, mind.learns) == ("reflex", "reflex-linucb-2", True)
     assert {"sk-small" in head for head, _ in small.requests} == {True}
     assert {"sk-large" in head for head, _ in large.requests} == {True}
     assert {body["model"] for _, body in large.requests} == {"large"}
@@ -192,7 +192,7 @@ async def test_an_agent_has_one_reflex_mind_whatever_asks_it(prompt: MakePrompt,
     async with MindFactory(given) as minds:
         mind = minds.make(seed=0, memory=tmp_path / "reflex.npz")
         assert isinstance(mind, StepMinds)
-        assert await replies(mind, prompt("think"), prompt("decide")) == ["reflex-linucb-1"] * 2
+        assert await replies(mind, prompt("think"), prompt("decide")) == ["reflex-linucb-2"] * 2
         assert isinstance(mind.decides, MindChain)
         assert mind.decides.minds[1] is mind.thinks
         await mind.close()

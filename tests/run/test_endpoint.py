@@ -186,7 +186,7 @@ def test_a_fallback_acts_while_the_endpoint_is_down(house: House, endpoint: Endp
         engines.append((shown["decoding"]["engine"], shown["policy"]))
     assert [engine for engine, _ in engines] == ["openai", "reflex", "reflex"]
     assert len({policy for _, policy in engines}) == 2
-    assert done.said.count("reflex (reflex-linucb-1) replies until the first mind works again") == 1
+    assert done.said.count("reflex (reflex-linucb-2) replies until the first mind works again") == 1
     assert endpoint.served == ["well", "well", "401"]
 
 

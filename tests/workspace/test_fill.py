@@ -93,23 +93,14 @@ async def test_no_goal_is_reached_or_out_of_reach_at_first(filled: Path) -> None
 
     assert {result.error for result in found.values()} == {None}
     assert not any(result.achieved for result in found.values())
-    assert found["tests"].measure == pytest.approx(0.7)
 
 
 async def test_every_goal_can_be_reached(tmp_path: Path) -> None:
-    """By hand: a commit, a journal, a summary, a glossary, a repaired program."""
+    """By hand: a commit, a summary, a glossary."""
     fill(tmp_path)
     notes = "\n".join(file.read_text() for file in sorted((tmp_path / "notes").iterdir()))
-    for name in ("journal.md", "SUMMARY.md", "glossary.md"):
+    for name in ("SUMMARY.md", "glossary.md"):
         (tmp_path / name).write_text(notes)
-    program = tmp_path / "tidepool" / "sightings.py"
-    fixed = program.read_text().replace("heads[sighting.pool] = heads.get(sighting.pool, 0) + sighting.count", "pass")
-    fixed = fixed.replace("max(sorted(heads), key=lambda pool: heads[pool])", "3")
-    program.write_text(
-        fixed.replace("raise NotImplementedError", "return max(sightings, key=lambda s: s.water_celsius)")
-    )
-    tide = tmp_path / "tidepool" / "tide.py"
-    tide.write_text(tide.read_text().replace("raise NotImplementedError", 'return ("11:33", "11:53")'))
     git(tmp_path, "add", "--all")
     git(tmp_path, "commit", "--quiet", "-m", "Everything")
     sandbox = Sandbox(ToolSettings(sandbox="off"))

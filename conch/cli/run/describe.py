@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Goals that the start of a run names."""
+DEMONSTRATION = (
+    "this mind is a demonstration without a model: it learns from its rewards which calls reach goals, and understands "
+    "nothing (conch run --help: --mind)"
+)
+"""Said of the embedded mind."""
 STATEMENT = 72
 """Characters of a goal's statement there."""
 
@@ -49,6 +54,8 @@ def introduce(
     who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents{spread}, {agents[0]} to {agents[-1]}"
     if has_agent:
         run_output.tell(f"{who} · {_minds(settings, agents[0])} · home {home.path} · workspace {workspace}")
+        if settings.mind.deciding.kind == "reflex":
+            run_output.tell(DEMONSTRATION)
     else:
         run_output.tell(f"no agent: programs act here, conch.agent(NAME, home={str(home.path)!r}) · home {home.path}")
     if not embedded and settings.bus.durability == "strict":

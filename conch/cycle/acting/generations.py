@@ -166,14 +166,17 @@ class ReflexGenerations:
         why = found.better.why
         if found.worse:
             why = f"It earns less than the generation before it, to which the mind goes back. {why}"
-            if pointer.adapter is None:
+            if pointer.adapter is None or pointer.adapter in self._unusable:
                 self._mind.begin_again()
             else:
                 self._mind.go_on_from(await asyncio.to_thread(self._shelf.get, pointer.adapter), restore=True)
         await self._tell(AdapterRefused, round, round=round, adapter=candidate.digest, at="gate", why=why)
 
     def _incumbent(self, digest: str | None) -> LinUCB:
-        return blank_bandit() if digest is None else self._shelf.get(digest).bandit()
+        """The parameters of a generation; of none, or one that cannot be used, those of a mind that learnt nothing."""
+        if digest is None or digest in self._unusable:
+            return blank_bandit()
+        return self._shelf.get(digest).bandit()
 
     async def _tell(self, kind: type[E], key: str, **data: object) -> E:
         event = self._facts.outside(kind, key, **data)

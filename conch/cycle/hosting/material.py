@@ -1,31 +1,48 @@
-"""Brings new material and goals to a workspace that Conch made and filled, between two cycles."""
+"""Brings new material and goals to a workspace that Conch made and filled, between two cycles.
+
+A piece comes when fewer than OPEN goals of pieces are open, one a cycle, and only one of a kind is open at a time:
+where one of its kind is open, the piece is left out and the next kind comes. A goal that was not reached within LASTS
+cycles is dropped. After every BATCH pieces comes a pause, once the goals of all of them are reached or dropped.
+
+A pause lasts some tens of cycles, which depend on the seed and the pieces that came. The cycles of an agent that sleeps
+do not go on, so for it a pause lasts until it wakes: sleep asks `due_at` when it begins; where that is a cycle, its
+first nap is the pause, and at the end of the nap `bring(cycle, slept=True)` brings the next piece. No clock has a part
+in it: which pieces came is a fold over the agent's events, and so is the cycle in which the last goal was over. A
+process that is killed in a pause begins its successor in the same pause.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Final
 
 from conch.cycle.inbox import Inbox
-from conch.cycle.state.memory import AgentMemory
+from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.errors import ToolError, UsageError
 from conch.log import get_logger
 from conch.tools import Workspace
 from conch.workspace import KEPT, MaterialPiece, MaterialScript, lay_out, put_away
 
-EVERY: Final = 20
-"""Cycles from one piece to the next. Of the kinds that there are, the embedded mind reaches most within 20 cycles."""
-OPEN: Final = 5
+OPEN: Final = 3
 """Most open goals of pieces: while there are so many, the next piece waits."""
-LASTS: Final = 200
-"""Cycles after which a piece's goal that was not reached is dropped: an agent that reaches none of them still meets a
-new piece every LASTS / OPEN cycles."""
+LASTS: Final = 100
+"""Cycles after which a piece's goal that was not reached is dropped."""
+BATCH: Final = 25
+"""Pieces from one pause to the next."""
+PAUSE: Final = (10, 20)
+"""Shortest and longest pause, in cycles."""
+FIRST: Final = 1
+"""The first cycle that a piece may come before."""
+AGAIN: Final = 20
+"""Cycles from a piece that could not be brought to the next try."""
 
 log = get_logger(__name__)
 
 
 class MaterialSupply:
-    """Brings the pieces of a script to one agent's workspace, each once, in order.
+    """Brings the pieces of a script to one agent's workspace, each at most once, in order.
 
     Which pieces came is part of the agent's memory, a fold over its `goal.set` events. A piece's files are written
     before its goal is set, and no file is written twice: a process that is killed between loses and doubles nothing.
@@ -36,39 +53,86 @@ class MaterialSupply:
     ) -> None:
         self._script, self._workspace, self._seed = script, workspace, seed
         self._inbox, self._memory = inbox, memory
+        self._failed: int | None = None
+        """The cycle of a piece that could not be brought."""
 
-    @staticmethod
-    def due(cycle: int) -> bool:
-        """Whether a piece may come before this cycle."""
-        return cycle > 0 and cycle % EVERY == 0
+    def due_at(self) -> int | None:
+        """The cycle before which a piece comes, or a goal is dropped for its age, if nothing happens until then. In a
+        pause it is the end of that; None: never."""
+        memory = self._memory()
+        if memory.material is None:
+            due = FIRST
+        elif self._next() is not None:
+            due = memory.material.cycle + 1
+            if self._is_pause():
+                over = memory.material.cycle if memory.material.over is None else memory.material.over
+                due = over + pause_cycles(self._seed, memory.material.piece)
+        elif pieces := self._open():
+            due = min(active.since for active in pieces) + LASTS
+        else:
+            return None
+        return due if self._failed is None else max(due, self._failed + AGAIN)
 
-    async def bring(self, cycle: int) -> None:
-        """Before a cycle: bring the next piece where one is due. Where its files cannot be written, or its goal cannot
-        be set, the next due cycle tries again. Raises BusError as publishing does."""
-        if not self.due(cycle):
-            return
-        if (last := self._memory().material) is not None and last.cycle == cycle:
+    def is_due(self, cycle: int, *, slept: bool = False) -> bool:
+        """Whether a piece comes, or a goal is dropped, before this cycle. `slept`: the agent has slept since the cycle
+        before, which ends a pause."""
+        due = self.due_at()
+        if due is None or cycle < FIRST:
+            return False
+        return cycle >= due or (slept and self._is_pause() and self._next() is not None)
+
+    async def bring(self, cycle: int, *, slept: bool = False) -> None:
+        """Before a cycle: drop what is too old, and bring the next piece where one is due. Where its files cannot be
+        written, or its goal cannot be set, it is tried again AGAIN cycles later. Raises BusError as publishing does."""
+        if not self.is_due(cycle, slept=slept):
             return
         try:
             await self._drop_old(cycle)
-            if sum(active.piece is not None for active in self._memory().goals.values()) < OPEN:
-                await self._bring_next()
+            if self.is_due(cycle, slept=slept) and (number := self._next()) is not None:
+                await self._bring(number)
+            self._failed = None
         except (ToolError, UsageError) as error:
+            self._failed = cycle
             log.warning("material.not_brought", piece=self._memory().next_piece, why=str(error))
 
-    async def _drop_old(self, cycle: int) -> None:
-        for name, active in self._memory().goals.items():
-            if active.piece is not None and cycle - active.since >= LASTS:
-                await self._inbox.drop_goal(name, f"it was open for {LASTS} cycles")
+    def _open(self) -> list[ActiveGoal]:
+        """The goals of pieces that are open."""
+        return [active for active in self._memory().goals.values() if active.piece is not None]
 
-    async def _bring_next(self) -> None:
-        number = self._memory().next_piece
+    def _is_pause(self) -> bool:
+        """Whether a pause lies between the last piece and the next one."""
+        last = self._memory().material
+        return last is not None and (last.piece + 1) % BATCH == 0
+
+    def _next(self) -> int | None:
+        """The number of the piece that comes next, in its time; None: it waits for a goal to be over. The files of a
+        piece stay while its goal is open, so none comes KEPT numbers behind it."""
+        pieces, number = self._open(), self._memory().next_piece
+        if len(pieces) >= OPEN or (self._is_pause() and pieces):
+            return None
+        kinds = {self._script.piece(self._seed, active.piece).kind for active in pieces if active.piece is not None}
+        first = min((active.piece for active in pieces if active.piece is not None), default=number)
+        end = min(number + BATCH - number % BATCH, first + KEPT)
+        return next((n for n in range(number, end) if self._script.piece(self._seed, n).kind not in kinds), None)
+
+    async def _drop_old(self, cycle: int) -> None:
+        for active in self._open():
+            if cycle - active.since >= LASTS:
+                await self._inbox.drop_goal(active.goal.id, f"it was open for {LASTS} cycles")
+
+    async def _bring(self, number: int) -> None:
+        before = self._memory().next_piece
         piece = self._script.piece(self._seed, number)
-        old = self._script.piece(self._seed, number - KEPT) if number >= KEPT else None
+        old = [self._script.piece(self._seed, n - KEPT) for n in range(before, number + 1) if n >= KEPT]
         await asyncio.to_thread(self._write, piece, old)
         await self._inbox.set_goal(piece.goal, by="home", piece=number)
 
-    def _write(self, piece: MaterialPiece, old: MaterialPiece | None) -> None:
-        if old is not None:
-            put_away(self._workspace, old)
+    def _write(self, piece: MaterialPiece, old: list[MaterialPiece]) -> None:
+        for one in old:
+            put_away(self._workspace, one)
         lay_out(self._workspace, piece)
+
+
+def pause_cycles(seed: int, piece: int) -> int:
+    """Cycles of the pause behind a piece: a pure function of both."""
+    return random.Random(f"pause/{seed}/{piece}").randint(*PAUSE)  # noqa: S311 - no secret

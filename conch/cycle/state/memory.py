@@ -204,6 +204,8 @@ class BroughtMaterial(_MemoryModel):
     """Its number."""
     cycle: int
     """The first cycle after it came."""
+    over: int | None = Field(default=None, exclude_if=lambda over: over is None)
+    """The next cycle when the last goal of a piece was reached or dropped; None: one of them is open."""
 
 
 class SettledAct(_MemoryModel):
@@ -426,9 +428,9 @@ def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update={"goals": memory.goals | {event.goal: accepted}})
         case GoalDropped(vetoed=True) if event.goal in memory.goals:
             vetoed = (*memory.vetoed, event.goal)[-MOST_VETOED:]
-            return memory.model_copy(update={"goals": _without_goal(memory, event), "vetoed": vetoed})
+            return memory.model_copy(update=_goal_over(memory, event) | {"vetoed": vetoed})
         case GoalReached() | GoalDropped() if event.goal in memory.goals:
-            return memory.model_copy(update={"goals": _without_goal(memory, event)})
+            return memory.model_copy(update=_goal_over(memory, event))
     return memory
 
 
@@ -449,6 +451,15 @@ def _with_goal(memory: AgentMemory, event: GoalSet) -> dict[str, ActiveGoal]:
 def _proposed(memory: AgentMemory, event: GoalSet) -> tuple[datetime, ...]:
     """The times of proposals with the event's, if the agent set that goal itself."""
     return (*memory.proposed, event.time)[-MOST_PROPOSED:] if event.by == "agent" else memory.proposed
+
+
+def _goal_over(memory: AgentMemory, event: GoalReached | GoalDropped) -> dict[str, object]:
+    """The fields that change when a goal is reached or dropped: the goals, and whether all of pieces are over."""
+    goals = _without_goal(memory, event)
+    had, has = (any(active.piece is not None for active in some.values()) for some in (memory.goals, goals))
+    if memory.material is None or not had or has:
+        return {"goals": goals}
+    return {"goals": goals, "material": memory.material.model_copy(update={"over": memory.next_cycle})}
 
 
 def _without_goal(memory: AgentMemory, event: GoalReached | GoalDropped) -> dict[str, ActiveGoal]:

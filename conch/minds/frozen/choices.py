@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.minds.bandit import Floats, LinUCB
-from conch.minds.features import SIZE
-from conch.minds.memory import trim
+from conch.minds.embedded.bandit import Floats, LinUCB
+from conch.minds.embedded.features import SIZE
+from conch.minds.embedded.memory import trim
 
 MOST_CHOICES: Final = 1000
 """Choices that are kept; each has some 10 KB."""

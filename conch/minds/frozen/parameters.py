@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from conch.errors import CheckError
 from conch.files import read_plain
-from conch.minds.bandit import LinUCB
-from conch.minds.features import GROUPS, SIZE, TemplateRecord
-from conch.minds.memory import LAYOUT, BanditMemory, blank_bandit
-from conch.minds.templates import TEMPLATES
+from conch.minds.embedded.bandit import LinUCB
+from conch.minds.embedded.features import GROUPS, SIZE, TemplateRecord
+from conch.minds.embedded.memory import LAYOUT, OTHER_LAYOUT, BanditMemory, blank_bandit
+from conch.minds.embedded.templates import TEMPLATES
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of a file; with the present features it has 0.7 MB."""
+"""Bytes of a file; with the present features it has 1.3 MB."""
 
 
 class FrozenParameters:
@@ -31,11 +31,12 @@ class FrozenParameters:
         """`size`: bytes of the file. Raises ValueError and KeyError for arrays that are none of it."""
         self.digest, self.size = digest, size
         if str(arrays["layout"]) != LAYOUT:
-            raise ValueError("it was learnt for other templates")
+            raise ValueError(OTHER_LAYOUT)
         self._a, self._b = arrays["A"].reshape(SIZE, SIZE), arrays["b"].reshape(SIZE)
         self._choices = int(arrays["choices"])
         self._tries = arrays["tries"].reshape(len(TEMPLATES), 2)
         self._uses = arrays["uses"].reshape(len(GROUPS))
+        self._mean = float(arrays["mean"][0]) if arrays["mean"].size else None
         self._lately = {int(key): TemplateRecord(went, found) for key, went, found in arrays["lately"].reshape(-1, 3)}
         if not all(np.isfinite(one).all() for one in (self._a, self._b, self._tries, self._uses)):
             raise ValueError("it holds numbers that are not finite")
@@ -48,11 +49,11 @@ class FrozenParameters:
         return bandit
 
     def restore(self, memory: BanditMemory) -> None:
-        """Go on from these parameters. What the mind remembers of words and calls stays; rewards of acts that were
+        """Go on from these parameters. What the mind remembers of calls stays; rewards of acts that were
         chosen before are no longer learnt."""
         memory.bandit, memory.decisions = self.bandit(), {}
         memory.tries, memory.uses, memory.lately = self._tries.copy(), self._uses.copy(), dict(self._lately)
-        memory.generation = self.digest
+        memory.mean, memory.generation = self._mean, self.digest
 
 
 class FrozenShelf:
@@ -116,6 +117,7 @@ def _encoded(memory: BanditMemory) -> bytes:
         choices=np.array(bandit.choices),
         tries=memory.tries,
         uses=memory.uses,
+        mean=np.array([] if memory.mean is None else [memory.mean]),
         lately=np.array(lately).reshape(-1, 3),
     )
     return file.getvalue()

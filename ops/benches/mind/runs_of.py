@@ -11,7 +11,7 @@ from pathlib import Path
 
 from learning import reached
 from runs import conch_run, fresh_home
-from workspaces import HeldOutWorkspace
+from workspaces import BenchWorkspace
 
 from conch.cycle.state.sent import sent_prompts
 from conch.home import Home
@@ -49,7 +49,7 @@ class RunFigures:
         return 100 * self.goals / len(self.totals)
 
 
-def lived(mind: str, agents: int, cycles: int, workspace: HeldOutWorkspace | None = None, seed: int = 0) -> RunFigures:
+def lived(mind: str, agents: int, cycles: int, workspace: BenchWorkspace | None = None, seed: int = 0) -> RunFigures:
     """A run as fast as it goes, of agents with seeds of their own, each in a default workspace; or in `workspace`."""
     with fresh_home() as home:
         env = {"CONCH_MIND__MODEL": "random"} if mind == "blind choice" else {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
-from conch.workspace.kinds import FAULTS, CsvTable, to_add_up, to_commit, to_mend, to_quote, to_report
+from conch.workspace.kinds import FAULTS, CsvTable, committed, to_add_up, to_commit, to_mend, to_quote, to_report
 from conch.workspace.material import MaterialPiece
-from conch_schemas import CommandCheck, FileCheck, Goal, TestsCheck
-from workspaces import HeldOutWorkspace
+from conch_schemas import FileCheck, Goal, TestsCheck
+
+CHANGES = "CHANGES.md"
+"""Left out of the repository: committing it is one of the goals."""
 
 _ZONES = ("home", "near", "far", "island", "overseas")
 _PARTS = ("scale", "label", "route", "invoice", "depot", "courier", "pallet", "barcode")
@@ -32,11 +34,15 @@ def _measured(sprint: str, draw: random.Random) -> MaterialPiece:
 
 
 def _profile(sprint: str, draw: random.Random) -> MaterialPiece:
-    return to_commit(f"profile-{sprint}", f"timings/{sprint}-profile.csv", _timings(sprint, draw).text)
+    files = [(f"timings/{sprint}-profile.csv", _timings(sprint, draw).text)]
+    if int(sprint.rpartition("-")[2]) % 2 == 0:
+        files.append((f"timings/{sprint}-before.csv", _timings(sprint, draw).text))
+    return to_commit(f"profile-{sprint}", *files)
 
 
 def _ticket(sprint: str, draw: random.Random) -> MaterialPiece:
-    parts, wishes = draw.sample(_PARTS, 4), draw.sample(_WISHES, 4)
+    many = draw.choice((4, 4, 8))
+    parts, wishes = draw.sample(_PARTS, many), draw.sample(_WISHES, many)
     lines = tuple(
         f"The {part} {wish} ({sprint}-{draw.randint(10, 99)})." for part, wish in zip(parts, wishes, strict=True)
     )
@@ -63,7 +69,7 @@ def _regression(sprint: str, draw: random.Random) -> MaterialPiece:
     return to_report(f"report-{sprint}", (f"fixes/check_{sprint.replace('-', '_')}_price.py", text), fails, says, path)
 
 
-class Backlog:
+class BacklogScript:
     """The pieces of the backlog."""
 
     mark = ("README.md", "# Parcel")
@@ -72,47 +78,16 @@ class Backlog:
         """The piece of this number."""
         kinds = (_ticket, _defect, _profile, _regression, _measured)
         sprint, kind = divmod(number, len(kinds))
-        return kinds[kind](f"sprint-{sprint + 1}", random.Random(f"{seed}/{number}"))
+        return kinds[kind](f"sprint-{sprint + 1}", random.Random(f"{seed}/{number}"))  # noqa: S311 - no secret
 
 
-BACKLOG = HeldOutWorkspace(
-    name="backlog",
-    files={
-        "README.md": "# Parcel\n\nWeighs parcels and says what they cost. `python3 -m unittest` runs the tests.\n",
-        "parcel/__init__.py": '"""Weighs parcels."""\n',
-        "parcel/price.py": (
-            f'"""What a parcel costs."""\n\nZONES = {_ZONES!r}\n\n\ndef price(zone, kilos):\n'
-            '    """Whole coins."""\n    return kilos * (2 + ZONES.index(zone))\n'
-        ),
-        "parcel/label.py": (
-            '"""What is printed on it."""\n\n\ndef label(name, street, town):\n    """Three lines."""\n'
-            '    return f"{name}\\n{town}\\n{street}"\n'
-        ),
-        "tests/__init__.py": "",
-        "tests/test_parcel.py": (
-            "import unittest\n\nfrom parcel.label import label\nfrom parcel.price import price\n\n\n"
-            "class TestParcel(unittest.TestCase):\n    def test_the_price_rises_with_the_zone(self):\n"
-            '        self.assertEqual(price("far", 3), 12)\n\n'
-            "    def test_the_street_stands_above_the_town(self):\n"
-            '        self.assertEqual(label("A", "B", "C"), "A\\nB\\nC")\n'
-        ),
-        "docs/words.md": (
-            "# Words\n\n- **tare**: the weight of the box alone.\n- **manifest**: the list of what a van carries.\n"
-            "- **consignment**: parcels that travel together.\n- **dead weight**: what is paid for empty space.\n"
-        ),
-        "docs/decisions.md": "# Decisions\n\n## Coins are whole\n\nNo fractions.\n\n## Zones are five\n\nAs posted.\n",
-        "plans/ideas.md": "# Ideas\n\n- A scale that speaks.\n- Labels in two languages.\n- A list of prices.\n",
-        "timings/start.csv": "run,part,milliseconds\nrun-1,scale,310\nrun-2,scale,295\nrun-1,label,120\n",
-        "CHANGES.md": "# Changes\n\nNothing yet.\n",
-    },
-    uncommitted=("CHANGES.md",),
-    goals=(
+def backlog_goals() -> tuple[Goal, ...]:
+    """The goals of a new workspace."""
+    return (
         Goal(
             id="changes",
-            statement="CHANGES.md is committed.",
-            check=CommandCheck(
-                command="git ls-files --error-unmatch CHANGES.md && git diff --quiet HEAD -- CHANGES.md"
-            ),
+            statement=f"{CHANGES} is committed.",
+            check=committed(CHANGES),
         ),
         Goal(
             id="words",
@@ -121,7 +96,10 @@ BACKLOG = HeldOutWorkspace(
                 path="GLOSSARY.md", contains=("**tare**", "**manifest**", "**consignment**", "**dead weight**")
             ),
         ),
-        Goal(id="tests", statement="All tests pass.", check=TestsCheck(), priority=0.7),
-    ),
-    script="workspaces.backlog:Backlog",
-)
+        Goal(
+            id="tests",
+            statement="All tests pass. In parcel/label.py, `{town}\\n{street}` should read `{street}\\n{town}`.",
+            check=TestsCheck(),
+            priority=0.7,
+        ),
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
-from conch.workspace.kinds import CsvTable, to_add_up, to_commit, to_quote
+from conch.workspace.kinds import CsvTable, committed, to_add_up, to_commit, to_quote
 from conch.workspace.material import AddedLine, MaterialPiece
-from conch_schemas import CommandCheck, FileCheck, Goal
-from workspaces import HeldOutWorkspace
+from conch_schemas import FileCheck, Goal
+
+CELLAR = "stock/cellar.csv"
+"""Left out of the repository: committing it is one of the goals."""
 
 _FOODS = ("rye flour", "lentils", "oats", "butter", "honey", "barley", "split peas", "walnuts", "salt", "raisins")
 _DISHES = ("Barley soup", "Nut bread", "Pea mash", "Honey cake", "Oat porridge", "Lentil stew", "Raisin buns")
@@ -29,12 +31,16 @@ def _usage(week: str, draw: random.Random) -> MaterialPiece:
 
 
 def _delivery(week: str, draw: random.Random) -> MaterialPiece:
-    return to_commit(f"delivery-{week}", f"stock/{week}.csv", _used(week, draw).text)
+    files = [(f"stock/{week}.csv", _used(week, draw).text)]
+    if int(week.rpartition("-")[2]) % 2 == 0:
+        files.append((f"stock/{week}-market.csv", _used(week, draw).text))
+    return to_commit(f"delivery-{week}", *files)
 
 
 def _recipe(week: str, draw: random.Random) -> MaterialPiece:
     dish = draw.choice(_DISHES)
-    lines = tuple(f"{draw.randint(50, 900)} grams of {food} for {dish} ({week})" for food in draw.sample(_FOODS, 4))
+    foods = draw.sample(_FOODS, draw.choice((4, 4, 8)))
+    lines = tuple(f"{draw.randint(50, 900)} grams of {food} for {dish} ({week})" for food in foods)
     text = f"# {dish}, {week}\n\n" + "".join(f"* {line}\n" for line in lines) + "\nKnead, wait an hour, bake.\n"
     note, path = f"recipes/{week}.md", f"stock/{week}-shopping.md"
     statement = f"{path} has each ingredient of {note}, as it stands there."
@@ -64,7 +70,7 @@ def _guest_book(week: str, draw: random.Random) -> MaterialPiece:
     )
 
 
-class Pantry:
+class PantryScript:
     """The pieces of the pantry."""
 
     mark = ("README.md", "# The pantry")
@@ -73,31 +79,16 @@ class Pantry:
         """The piece of this number."""
         kinds = (_delivery, _recipe, _usage, _menu, _guest_book)
         week, kind = divmod(number, len(kinds))
-        return kinds[kind](f"week-{week + 1}", random.Random(f"{seed}/{number}"))
+        return kinds[kind](f"week-{week + 1}", random.Random(f"{seed}/{number}"))  # noqa: S311 - no secret
 
 
-PANTRY = HeldOutWorkspace(
-    name="pantry",
-    files={
-        "README.md": "# The pantry\n\nRecipes, menus, and what is left on the shelves.\n",
-        "recipes/bread.md": (
-            "# Rye bread\n\n500 grams of **rye flour**, a spoon of **sourdough**, salt. The **crumb** is moist.\n"
-        ),
-        "recipes/soup.md": "# Barley soup\n\nSoak the **barley** overnight. **Simmer** it for an hour.\n",
-        "recipes/jam.md": "# Plum jam\n\nTwo kilos of plums, one of sugar. Stop at the **setting point**.\n",
-        "recipes/pickle.md": "# Pickled beans\n\nBeans, dill, **brine**. Three weeks in the dark.\n",
-        "stock/shelves.csv": "shelf,food,grams\n1,oats,1500\n1,honey,700\n2,salt,900\n2,lentils,1200\n",
-        "stock/cellar.csv": "shelf,food,grams\n1,plum jam,2400\n2,pickled beans,1800\n",
-        "menus/questions.md": "# Questions\n\n- Who likes walnuts?\n",
-    },
-    uncommitted=("stock/cellar.csv",),
-    goals=(
+def pantry_goals() -> tuple[Goal, ...]:
+    """The goals of a new workspace."""
+    return (
         Goal(
             id="cellar",
-            statement="stock/cellar.csv is committed.",
-            check=CommandCheck(
-                command="git ls-files --error-unmatch stock/cellar.csv && git diff --quiet HEAD -- stock/cellar.csv"
-            ),
+            statement=f"{CELLAR} is committed.",
+            check=committed(CELLAR),
         ),
         Goal(
             id="index",
@@ -117,6 +108,4 @@ PANTRY = HeldOutWorkspace(
                 ),
             ),
         ),
-    ),
-    script="workspaces.pantry:Pantry",
-)
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypedDict
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 
 from conch.errors import HomeError
 from conch.log import get_logger
-from conch.minds.bandit import LinUCB, Sparse
-from conch.minds.features import GROUPS, SIZE, TemplateRecord
-from conch.minds.templates import TEMPLATES, WORD
+from conch.minds.embedded.bandit import LinUCB, Sparse
+from conch.minds.embedded.features import GROUPS, SIZE, TemplateRecord
+from conch.minds.embedded.templates import TEMPLATES
 
 ALPHA = 0.08
 RIDGE = 0.03
@@ -24,13 +23,16 @@ GAMMA = 0.998
 """Discount of the bandit. Measured over ten seeds of 300 cycles in the default workspace; nearby values do as well."""
 DECISIONS = 256
 """Decisions kept until their reward comes or is corrected."""
-WORDS = 2000
-"""Most words remembered; the first one met is forgotten first."""
+STAGED = 64
+"""Most files remembered as staged; the first one is forgotten first."""
 CALLS = 4096
 """Most calls remembered; the first one made is forgotten first."""
 
-LAYOUT = hashlib.sha256("\n".join([str(SIZE), *(template.name for template in TEMPLATES)]).encode()).hexdigest()[:16]
-"""Digest of templates and features: parameters learnt for others mean nothing here."""
+_LEARNT_FOR = ("credit over steps", str(SIZE), *(template.name for template in TEMPLATES))
+LAYOUT = hashlib.sha256("\n".join(_LEARNT_FOR).encode()).hexdigest()[:16]
+"""Digest of templates and features, and of what is learnt: parameters learnt for others mean nothing here."""
+OTHER_LAYOUT = "it was learnt for other templates, and what was learnt for those means nothing to these"
+"""Why parameters are not used."""
 
 log = get_logger(__name__)
 
@@ -50,8 +52,12 @@ class PendingDecision:
     x: Sparse
     chosen_at: int
     """`LinUCB.choices` right after it was made."""
+    goal: int = 0
+    """Digest of the goal that it was made for; 0: for none."""
     reward: float = 0.0
-    """The reward as learnt last."""
+    """Its reward as learnt last."""
+    credit: float = 0.0
+    """What was learnt for it: the reward, and what is credited to it of later ones."""
     revision: int = 0
     """Revision of the experience learnt last; 0: none yet."""
 
@@ -67,28 +73,22 @@ class BanditMemory:
     """Per template: experiences, sum of their totals."""
     uses: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(GROUPS)))
     """Decisions for each of GROUPS."""
-    words: dict[str, None] = field(default_factory=dict)
+    mean: float | None = None
+    """Running mean reward of an act; None: none was scored."""
     calls: dict[int, None] = field(default_factory=dict)
     """Digests of calls, the oldest first."""
     noticed: int = -1
     """The last cycle with an act that was evaluated."""
-    written: bool = False
-    """Whether something was written since the last commit."""
-    staged: bool = False
-    """Whether something was staged since the last commit."""
+    staged: dict[int, None] = field(default_factory=dict)
+    """Digests of the files that were staged since the last commit, the oldest first; of EVERYTHING for all."""
     generation: str = ""
     """Digest of the frozen parameters that it goes on from; empty: it has learnt from the beginning."""
 
     def begin_again(self) -> None:
-        """Forget what was learnt of rewards; words and calls stay."""
+        """Forget what was learnt of rewards; calls stay."""
         empty = BanditMemory()
         self.bandit, self.decisions, self.lately = empty.bandit, empty.decisions, empty.lately
-        self.tries, self.uses, self.generation = empty.tries, empty.uses, ""
-
-
-def digest(text: str) -> int:
-    """48 bits of a text."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).digest())
+        self.tries, self.uses, self.mean, self.generation = empty.tries, empty.uses, None, ""
 
 
 def trim(table: dict[Any, Any], limit: int) -> None:
@@ -127,21 +127,25 @@ def load(path: Path) -> BanditMemory:
         return BanditMemory()
 
 
-def forget_words(path: Path, texts: Iterable[str]) -> int:
-    """Drop the words of these texts from the stored memory, which the mind would use again; how many there were.
+def forget_old_memory(path: Path) -> int:
+    """Delete the memory of an earlier version beside `path` or in its place; how many files there were. Earlier
+    versions kept words of what they read, and nothing else of these files is used. Raises OSError."""
+    aside, gone = _aside(path), 0
+    if path.exists() and not _is_of_this_layout(path):
+        path.unlink()
+        gone += 1
+    if aside.exists():
+        aside.unlink()
+        gone += 1
+    return gone
 
-    For a mind that does not run. Raises HomeError and OSError.
-    """
-    gone = {word.casefold() for text in texts for word in WORD.findall(text)}
-    if not gone or not path.exists():
-        return 0
-    memory = load(path)
-    kept = {word: None for word in memory.words if word.casefold() not in gone}
-    dropped = len(memory.words) - len(kept)
-    if dropped:
-        memory.words = kept
-        save(memory, path)
-    return dropped
+
+def _is_of_this_layout(path: Path) -> bool:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return str(arrays["layout"]) == LAYOUT
+    except Exception:  # numpy has no common exception class for malformed files
+        return False
 
 
 @dataclass(frozen=True)
@@ -152,9 +156,8 @@ class LearningProgress:
     """Decisions that the bandit made."""
     waiting: int
     """Decisions, of the last ones, that await their reward."""
-    words: int
     calls: int
-    """Different words and calls that it remembers."""
+    """Different calls that it remembers."""
     templates: dict[str, tuple[int, float]]
     """Per template: experiences, mean of their totals (0.0 without any)."""
 
@@ -167,13 +170,12 @@ def learnt(path: Path) -> LearningProgress | None:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             if str(arrays["layout"]) != LAYOUT:
-                raise ValueError("it was learnt for other templates")
+                raise ValueError(OTHER_LAYOUT)
             tries = arrays["tries"].reshape(len(TEMPLATES), 2).tolist()
-            revisions = arrays["decisions"].reshape(-1, 5)[:, 4]
+            revisions = arrays["decisions"].reshape(-1, 6)[:, 4]
             return LearningProgress(
                 choices=int(arrays["counts"][0]),
                 waiting=int((revisions == 0).sum()),
-                words=len(arrays["words"]),
                 calls=len(arrays["calls"]),
                 templates={
                     template.name: (int(count), total / count if count else 0.0)
@@ -186,8 +188,12 @@ def learnt(path: Path) -> LearningProgress | None:
         raise HomeError(f"what the mind learnt cannot be read from {path}: {error}") from error
 
 
+def _aside(path: Path) -> Path:
+    return path.with_name(path.name + ".set-aside")
+
+
 def _set_aside(path: Path, error: Exception) -> None:
-    aside = path.with_name(path.name + ".set-aside")
+    aside = _aside(path)
     try:
         os.replace(path, aside)
     except OSError as refused:
@@ -213,26 +219,28 @@ class _MemoryArrays(TypedDict):
     decisions: NDArray[Any]
     rewards: NDArray[Any]
     x: NDArray[Any]
-    words: NDArray[Any]
+    mean: NDArray[Any]
+    staged: NDArray[Any]
     calls: NDArray[Any]
     generation: NDArray[Any]
 
 
 def _arrays(memory: BanditMemory) -> _MemoryArrays:
     decisions, bandit = memory.decisions, memory.bandit
-    table = [(cycle, d.template, d.reply, d.chosen_at, d.revision) for cycle, d in decisions.items()]
+    table = [(cycle, d.template, d.reply, d.chosen_at, d.revision, d.goal) for cycle, d in decisions.items()]
     return {
         "layout": np.array(LAYOUT),
         "A": bandit.A,
         "b": bandit.b,
-        "counts": np.array([bandit.choices, memory.noticed, memory.written, memory.staged], dtype=np.int64),
+        "counts": np.array([bandit.choices, memory.noticed], dtype=np.int64),
         "tries": memory.tries,
         "uses": memory.uses,
         "lately": np.array([(key, went.success, went.discovery) for key, went in memory.lately.items()]),
         "decisions": np.array(table, dtype=np.int64),
-        "rewards": np.array([decision.reward for decision in decisions.values()]),
+        "rewards": np.array([(decision.reward, decision.credit) for decision in decisions.values()]),
         "x": np.array([decision.x.whole(SIZE) for decision in decisions.values()], dtype=np.float32),
-        "words": np.array(list(memory.words), dtype=np.str_),
+        "mean": np.array([] if memory.mean is None else [memory.mean]),
+        "staged": np.array(list(memory.staged), dtype=np.int64),
         "calls": np.array(list(memory.calls), dtype=np.int64),
         "generation": np.array(memory.generation),
     }
@@ -241,27 +249,27 @@ def _arrays(memory: BanditMemory) -> _MemoryArrays:
 def _memory(found: dict[str, NDArray[Any]]) -> BanditMemory:
     """The memory in these arrays. Raises for arrays that are not what `_arrays` makes."""
     if str(found["layout"]) != LAYOUT:
-        raise ValueError("it was learnt for other templates")
+        raise ValueError(OTHER_LAYOUT)
     bandit, a = blank_bandit(), found["A"].reshape(SIZE, SIZE)
     bandit.b = found["b"].reshape(SIZE)
     if not (np.isfinite(a).all() and np.isfinite(bandit.b).all()):
         raise ValueError("it holds numbers that are not finite")
     bandit.A = a
-    bandit.choices, noticed, written, staged = (int(count) for count in found["counts"].tolist())
+    bandit.choices, noticed = (int(count) for count in found["counts"].tolist())
     x = found["x"].astype(np.float64).reshape(-1, SIZE)
-    table = zip(found["decisions"].tolist(), found["rewards"].tolist(), x, strict=True)
+    table = zip(found["decisions"].reshape(-1, 6).tolist(), found["rewards"].reshape(-1, 2).tolist(), x, strict=True)
     return BanditMemory(
         bandit=bandit,
         decisions={
-            row[0]: PendingDecision(row[1], row[2], Sparse.of(x), row[3], reward, row[4]) for row, reward, x in table
+            cycle: PendingDecision(template, reply, Sparse.of(x), chosen_at, goal, reward, credit, revision)
+            for (cycle, template, reply, chosen_at, revision, goal), (reward, credit), x in table
         },
         lately={int(key): TemplateRecord(success, discovery) for key, success, discovery in found["lately"].tolist()},
         tries=found["tries"].reshape(len(TEMPLATES), 2),
-        uses=found.get("uses", np.zeros(len(GROUPS))).reshape(len(GROUPS)),  # an older file has none
-        words=dict.fromkeys(found["words"].tolist()),
+        uses=found["uses"].reshape(len(GROUPS)),
+        mean=float(found["mean"][0]) if found["mean"].size else None,
         calls=dict.fromkeys(found["calls"].tolist()),
         noticed=noticed,
-        written=bool(written),
-        staged=bool(staged),
-        generation=str(found.get("generation", "")),  # an older file has none
+        staged=dict.fromkeys(found["staged"].tolist()),
+        generation=str(found["generation"]),
     )

@@ -1,0 +1,1 @@
+"""Weighs parcels."""

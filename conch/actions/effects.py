@@ -23,6 +23,7 @@ BUILTIN_EFFECTS: Final[Mapping[str, Effects]] = {
     "filesystem": {
         "read": "read",
         "write": "workspace",
+        "edit": "workspace",
         "list": "read",
         "exists": "read",
         "info": "read",

@@ -20,7 +20,9 @@ from conch_schemas import Action
 
 PATH_ARGUMENTS = frozenset({"path", "paths", "file", "files", "filename", "source", "destination", "directory", "dir"})
 """Names of arguments that hold a path; so does an argument whose name ends in `_path` or `_paths`."""
-ONE_PATH = frozenset(f"filesystem.{name}" for name in ("read", "write", "list", "exists", "info", "delete", "mkdir"))
+ONE_PATH = frozenset(
+    f"filesystem.{name}" for name in ("read", "write", "edit", "list", "exists", "info", "delete", "mkdir")
+)
 """Calls that touch the path that they name and nothing below it. Any other call may touch all of a directory."""
 HTTP = "http"
 """The tool that Conch has where `tools.http` names a host: a rule about it may stand before that."""

@@ -126,6 +126,8 @@ class Life:
         """The adapters of its engine; None: it serves none."""
         self.frozen: tuple[ReflexMind, FrozenShelf] | None = None
         """Its reflex mind and where that is frozen; None: it is not."""
+        self.outputs: Path | None = None
+        """Where long outputs of its commands are kept; None: nowhere."""
         self.team: TeamContext | None = None
         """The team that it is; None: it is an agent alone."""
         self.said: list[tuple[str, str]] = []
@@ -176,7 +178,7 @@ class Life:
             self.workspace,
             self.settings, self.values, self.agentuid, self.turns, self.reading, meter=self._meter(),
             script=lambda: self.script, long_memory=self._keeper(), masker=self.masker,
-            adapters=self.adapters, frozen=self.frozen, team=self.team,
+            adapters=self.adapters, frozen=self.frozen, team=self.team, outputs=self.outputs,
         )  # fmt: skip
         return Agent(body, at, control)
 

@@ -274,6 +274,7 @@ class AgentFactory:
             frozen=_frozen(mind, settings, home),
             team=team_context(settings, own),
             script=lambda: self._furnishing.script(settings.agent, workspace),
+            outputs=own / "outputs",
         )
 
     def _snapshots(self, own: Path, workspace: Path, settings: Settings) -> SnapshotKeeper | None:

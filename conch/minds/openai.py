@@ -206,7 +206,7 @@ class OpenAIMind:
             await self._line.close()
 
     def _most(self, prompt: Prompt) -> int:
-        return min(prompt.max_tokens, self._settings.max_tokens)
+        return min(prompt.max_tokens, self._settings.reply_tokens)
 
     def _body(self, prompt: Prompt, sampling: Sampling, form: RequestForm) -> bytes:
         request: dict[str, JsonValue] = {

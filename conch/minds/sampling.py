@@ -84,7 +84,7 @@ class Sampler:
             if form is None or form.kind == "grammar":  # of another form, the recorded text is not what was decoded
                 fields |= {"logprobs": True, "top_logprobs": 1}
         if form is not None and prompt.registry is not None:
-            longest = longest_text(prompt.registry, min(prompt.max_tokens, self._settings.max_tokens))
+            longest = longest_text(prompt.registry, min(prompt.max_tokens, self._settings.reply_tokens))
             fields |= form.fields(prompt.registry, longest)
         return Sampling(
             engine=ENGINES.get(self._settings.kind, self._settings.kind),

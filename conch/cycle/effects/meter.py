@@ -27,7 +27,8 @@ from conch.cycle.effects.sources import (
 from conch.cycle.effects.state import MeterState
 from conch.cycle.effects.topics import FROM_ACTS, drawn_from, is_new_topic, resources_after, words_of
 from conch.cycle.effects.tracker import WorkspaceChange, WorkspaceTracker
-from conch.cycle.state.memory import RECENT, AgentMemory
+from conch.cycle.state.acts import RECENT
+from conch.cycle.state.memory import AgentMemory
 from conch.errors import StoreError
 from conch.log import get_logger
 from conch.tools import without_numbers

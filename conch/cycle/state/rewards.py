@@ -11,7 +11,9 @@ from conch.minds import ActReward, Lesson, RewardLine
 from conch_schemas import Action, ExperienceRecorded
 
 REWARDED = 16
-"""Acts whose rewards are remembered: a score may come some cycles after the act."""
+"""Acts whose rewards are remembered at least: a score may come some cycles after the act."""
+LATE = 6
+"""Acts whose rewards are remembered beyond those that are remembered themselves: those may come first."""
 LESSONS = 4
 """Best acts that are remembered, and as many worst ones."""
 WHY = 200
@@ -33,13 +35,14 @@ def reward_of(experience: ExperienceRecorded) -> ActReward:
     return ActReward(experience.total, lines, experience.complete, experience.revision)
 
 
-def with_reward(known: Mapping[int, ActReward], experience: ExperienceRecorded) -> dict[int, ActReward]:
-    """The rewards by cycle with this experience's. An earlier revision than the known one changes nothing."""
+def with_reward(known: Mapping[int, ActReward], experience: ExperienceRecorded, acts: int = 0) -> dict[int, ActReward]:
+    """The rewards by cycle with this experience's. An earlier revision than the known one changes nothing. `acts`: how
+    many acts are remembered."""
     cycle = experience.cycle
     if cycle is None or (cycle in known and known[cycle].revision >= experience.revision):
         return dict(known)
     found = {**known, cycle: reward_of(experience)}
-    return {cycle: found[cycle] for cycle in sorted(found)[-REWARDED:]}
+    return {cycle: found[cycle] for cycle in sorted(found)[-max(REWARDED, acts + LATE) :]}
 
 
 def with_lesson(known: Sequence[Lesson], experience: ExperienceRecorded) -> tuple[Lesson, ...]:

@@ -247,6 +247,8 @@ class Prompt:
     adapter: AskedAdapter | None = None
     """The adapter that is to decide; None: the model as it is. Minds that serve none pass over it: what a reply was
     decoded under is its `Decoding.adapter`."""
+    may_go_on: bool = field(default=True, compare=False)
+    """Whether the rest of a reply that is cut off may be asked for: the budget has room for that."""
     progress: ReplyProgress | None = field(default=None, compare=False)
     """Where the mind notes how far its reply has come; None: that is not asked for."""
 

@@ -15,7 +15,7 @@ import pytest
 from conch.bus import MemoryBus, MemoryJournal, SharedSubscription, Stored, shared_subscription
 from conch.config import Masker, Settings
 from conch.cycle.acting.proven import ProvenAdapters
-from conch.cycle.agent import Agent
+from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
 from conch.cycle.effects.known import KnownLines
@@ -145,7 +145,7 @@ class Life:
 
     async def agent(self, bus: MemoryBus, *, beyond: int = 0) -> Agent:
         """A new process's agent, recovered from the journal; nothing is brought to it."""
-        self.at = await recover(bus, self.settings.agent, RecoveryStart(self.agentuid, beyond))
+        self.at = await recover(bus, self.settings.agent, self._origin(beyond))
         return self._made(SharedSubscription(bus, self.at.end), self._control(), self.at)
 
     def hosted(self, shared_events: SharedSubscription, until: int | None, *, beyond: int = 0) -> AgentRunner:
@@ -157,10 +157,13 @@ class Life:
             return self._made(shared_events, control, at)
 
         cycle_schedule = Schedule(self.settings.cycle.interval, None)
-        origin = RecoveryStart(self.agentuid, beyond)
+        origin = self._origin(beyond)
         return AgentRunner(
             self.settings.agent, origin, control, cycle_schedule, make, self.furnish, begun=RunStart(until, 0)
         )
+
+    def _origin(self, beyond: int) -> RecoveryStart:
+        return RecoveryStart(self.agentuid, beyond, room=prompt_limits(self.settings.mind).history_bytes)
 
     async def save(self, bus: MemoryBus) -> None:
         """Write down the memory of the agent that was made last."""

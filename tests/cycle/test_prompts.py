@@ -131,8 +131,8 @@ def test_every_section_is_there_and_a_text_that_is_planted_anywhere_begins_none(
 
     lines = prompt.messages[0].content.splitlines()
     own = [line for line in lines if line and not line.startswith(("- ", "> "))]
-    asked = "Decide what to do next for the person who waits for your answer. Answer with one action in the grammar, nothing else."
-    assert own == ["Cycle 1.", *TITLES, asked]
+    assert own[:-1] == ["Cycle 1.", *TITLES]
+    assert own[-1].startswith("Decide what to do next for the person who waits for your answer.")
     assert not any(part.left_out or part.shortened for part in prompt.parts)
 
 

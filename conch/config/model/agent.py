@@ -262,7 +262,7 @@ class ToolSettings(SettingsSection):
     processes: Annotated[int, Field(gt=0)] = 64
     """Processes in the sandbox at once."""
     output_kib: Annotated[int, Field(gt=0)] = 1024
-    """KiB of output that are read from a program; a program that writes more is killed."""
+    """KiB of output that are read from a program that checks or searches; one that writes more is killed."""
     file_mib: Annotated[int, Field(gt=0)] = 64
     """Largest file that a tool may write, in MiB."""
     files: tuple[str, ...] = ()

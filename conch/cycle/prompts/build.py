@@ -129,10 +129,12 @@ def system_prompt(
     if estimated_tokens(whole) <= SYSTEM_SHARE * budget:
         return whole
     signatures = "\n".join(
-        f"- {spec.name}({', '.join(argument.describe() for argument in spec.arguments)})" for spec in tools.specs
+        f"- {spec.name}({', '.join(argument.describe().removesuffix(': string') for argument in spec.arguments)})"
+        for spec in tools.specs
     )
     told = f" {QUOTED}" if budget >= SMALL_PROMPT else ""
-    who, called = f"You are {agent}, an agent in a workspace directory.{told}\n\n", f"The tools:\n{signatures}"
+    typed = " (an argument without a type is a string)" if told else ""
+    who, called = f"You are {agent}, an agent in a workspace directory.{told}\n\n", f"The tools{typed}:\n{signatures}"
     guided = _system(who, HOW_TO_WORK, called)
     return guided if estimated_tokens(guided) <= SYSTEM_SHARE * budget else _system(who, "", called)
 

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
+from conch.actions import call_schemas, from_call, parse
 from conch.errors import ToolError
+from conch.tools import BUILTIN_TOOLS, Toolbox
 from conch.tools.files.editing import EditedText, EditRefusal, edited
 from conch.tools.workspace import Workspace
 from conch_schemas import Outcome
@@ -94,6 +97,23 @@ def test_line_ends_are_kept_and_told() -> None:
 def test_an_edit_that_cannot_be_is_refused(old: str, new: str, why: str) -> None:
     """Nothing to look for, nothing to change, nothing like it: one sentence each."""
     assert refusal(POEM, old, new).why == why
+
+
+@pytest.mark.parametrize("everywhere", [None, True])
+async def test_a_native_call_edits_as_the_grammar_does(act: Act, workspace: Path, everywhere: bool | None) -> None:
+    """The arguments that a model leaves out come as null; what is recorded is the same action."""
+    registry = Toolbox(BUILTIN_TOOLS).registry
+    (workspace / "f").write_text("old line\n")
+    [schema] = [schema for name, _, schema in call_schemas(registry) if name == "filesystem"]
+    given: dict[str, JsonValue] = dict.fromkeys(schema["properties"])
+    given |= {"operation": "edit", "path": "f", "old": "old", "new": "new", "all": everywhere}
+
+    reply = from_call("filesystem", given, registry)
+
+    assert reply is not None
+    assert parse(reply, registry).args == {name: value for name, value in given.items() if value is not None}
+    assert (await act(reply)).status == "success"
+    assert (workspace / "f").read_text() == "new line\n"
 
 
 @given(st.text("ab\n \t", max_size=30), st.text("ab\n ", min_size=1, max_size=4), st.text("ab\nc", max_size=4))

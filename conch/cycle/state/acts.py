@@ -13,7 +13,7 @@ from conch_schemas import Action, ActionTaken
 
 RECENT: Final = 10
 """Acts that are remembered at least."""
-MOST_ACTS: Final = 500
+MOST_ACTS: Final = 300
 """Acts that are remembered at most, however short they are."""
 RECENT_OUTPUT: Final = 2000
 """Characters of an output's beginning, and about as many of an argument, that the memory keeps."""
@@ -22,9 +22,9 @@ RESULT_BYTES: Final = 8 * 1024
 WHOLE_RESULTS: Final = 3
 RESULT_SHARE: Final = 0.25
 """Share of the room that one output may take where that is more."""
-MOST_ROOM: Final = 192 * 1024
-"""Most bytes of the last acts, whatever the window of the model is: the memory is written in one piece, of which a
-message of the bus has 1 MiB."""
+MOST_ROOM: Final = 160 * 1024
+"""Most bytes of the last acts, whatever the window of the model is: the memory is written in one piece, beside the
+messages that wait and the rewards of those acts, and the bus takes 1 MiB."""
 RECENT_ERROR: Final = 500
 """Characters of an error, and of an invalid reply, that the memory keeps."""
 RECENT_ARGS: Final = 10

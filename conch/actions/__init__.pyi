@@ -8,6 +8,7 @@ from .described import UnreadableSchemaError as UnreadableSchemaError
 from .effects import BUILTIN_EFFECTS as BUILTIN_EFFECTS
 from .effects import Effects as Effects
 from .effects import effect_of as effect_of
+from .effects import forbidden_as as forbidden_as
 from .grammar import MAX_REPLY_BYTES as MAX_REPLY_BYTES
 from .grammar import parse as parse
 from .grammar import render as render

@@ -80,7 +80,7 @@ def _regex_array(item: str) -> str:
 
 
 _GBNF_TYPES = r"""
-string ::= "\"" char{0,LONGEST} "\""
+string ::= "\"" charLONGEST "\""
 char ::= [^"\\\x00-\x1f\x7f] | "\\" ["\\nt]
 integer ::= "-"? ("0" | [1-9] digit digit? digit? digit? digit? digit? digit? digit? digit? digit? digit? digit?)
 digit ::= [0-9]
@@ -90,13 +90,13 @@ item ::= string | number | boolean | "null"
 nested ::= item | "[" (item (", " item){0,7})? "]"
 array ::= "[" (nested (", " nested){0,7})? "]"
 object ::= "{" (string ": " nested)? "}"
-text ::= [^\x00-\x1f\x7f]{0,LONGEST}
+text ::= [^\x00-\x1f\x7f]LONGEST
 """.strip()
 
 
-def gbnf(registry: Registry, *, longest: int = MAX_TEXT) -> str:
-    """A grammar for llama.cpp; its start is `root`. `longest`: most characters of each text: without an end, a small
-    model writes until its tokens are used up."""
+def gbnf(registry: Registry, *, longest: int | None = MAX_TEXT) -> str:
+    """A grammar for llama.cpp; its start is `root`. `longest`: most characters of each text: without an end (None), a
+    small model writes until its tokens are used up."""
 
     def value(argument: Argument) -> str:
         listed = " | ".join(json.dumps(_choice(choice), ensure_ascii=False) for choice in argument.choices)
@@ -112,7 +112,7 @@ def gbnf(registry: Registry, *, longest: int = MAX_TEXT) -> str:
     if not names:
         root = 'root ::= ("DO_NOTHING: " | "REFLECT: ") text'
     calls = [f"call ::= {names}", *(call(spec) for spec in registry)] if names else []
-    return "\n".join([root, *calls, _GBNF_TYPES.replace("LONGEST", str(longest)), ""])
+    return "\n".join([root, *calls, _GBNF_TYPES.replace("LONGEST", "*" if longest is None else f"{{0,{longest}}}"), ""])
 
 
 def _ordered(spec: ToolSpec) -> list[Argument]:

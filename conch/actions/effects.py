@@ -23,6 +23,7 @@ BUILTIN_EFFECTS: Final[Mapping[str, Effects]] = {
     "filesystem": {
         "read": "read",
         "write": "workspace",
+        "edit": "workspace",
         "list": "read",
         "exists": "read",
         "info": "read",
@@ -51,6 +52,16 @@ BUILTIN_EFFECTS: Final[Mapping[str, Effects]] = {
 """What the built-in tools declare, by their names. The sandbox has no network, so git and the shell stay in the
 workspace. The table stands here, below the tools: the rules of the reward read it for acts that were recorded without
 `declared_effect`, and rules do not import tools. A proposed goal's command runs once before the goal is set."""
+
+
+_KINDS_OF: Final[Mapping[str, str]] = {"filesystem.edit": "filesystem.write"}
+"""Skills that do in another way what an older one does: what a person has forbidden of that holds of them too."""
+
+
+def forbidden_as(skill: str) -> tuple[str, ...]:
+    """The skills, `tool.operation`, by which a person may have forbidden a call of this one: itself first."""
+    older = _KINDS_OF.get(skill)
+    return (skill,) if older is None else (skill, older)
 
 
 def effect_in(effects: Effects, operation: object) -> Effect | None:

@@ -821,7 +821,7 @@ def prompt_limits(settings: MindSettings, tokens: TokenCounter | None = None) ->
     budgets = [prompt_budget(one) for one in minds or [settings.deciding]]
     budgets += [prompt_budget(one) for one in behind if one.prompt_tokens]
     budgets += [window_budget(one) for one in behind if one.context_window and not one.prompt_tokens]
-    most = max(one.max_tokens for one in (*(minds or [settings.deciding]), *fallbacks))
+    most = max(one.reply_tokens for one in (*(minds or [settings.deciding]), *fallbacks))
     return PromptLimits(most, min(budgets), bool(minds), tokens)
 
 

@@ -67,6 +67,8 @@ class AgentContext:
     script: Callable[[], MaterialScript | None] | None = None
     """Finds what its workspace is brought, once that is filled: None for nothing. Raises HomeError."""
 
+    outputs: Path | None = None
+    """Where outputs of its commands are kept that are too long for a result; None: nowhere."""
     masker: Masker = NO_SECRETS
     """Masks the secrets of the settings and the environment."""
     asks: Callable[[OpenQuestion | None], None] = lambda _: None
@@ -86,5 +88,12 @@ class AgentContext:
         """The context for its tools; `message`: id and text of the message that waits for an answer; `goal_objection`:
         why it may not set a goal itself; `message_objection`: why a role may not send a message."""
         return ToolContext(
-            self.workspace, self.sandbox, self.notes, self.settings.tools, message, goal_objection, message_objection
+            self.workspace,
+            self.sandbox,
+            self.notes,
+            self.settings.tools,
+            message,
+            goal_objection,
+            message_objection,
+            self.outputs,
         )

@@ -86,6 +86,7 @@ class Observer:
             claims=grounded.claims if grounded is not None else (),
             memory=grounded.memory if grounded is not None else (),
             recent=memory.recall(),
+            reached=tuple(goal.statement for goal in memory.reached),
             files=self._files(memory),
             proposed=frozenset(id for id, active in memory.goals.items() if not active.pays),
             may_propose=GOAL_TOOL in self._tools and has_room(memory, self._own_goals, datetime.now(UTC)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,8 @@ MOST_LETTERS: Final = 1_000_000
 them."""
 UNREAD: Final = "reply not readable"
 """Why a reply that the endpoint's transport broke is no row: it is no act, and has no score."""
+_SHORTENED: Final = re.compile(r"^\[… \d+ characters left out …\]$", re.MULTILINE)
+"""Where the middle of a message is not in its event: a text that is told in a prompt has a mark before each line."""
 EVEN: Final = 1e-9
 """Advantages up to this are rounding."""
 
@@ -40,6 +43,8 @@ class Workshop:
         """Why the prompt of an act is not known whole; None where it is."""
         if not example.messages:
             return "prompt not recorded"
+        if any("left out …]" in one.content and _SHORTENED.search(one.content) for one in example.messages):
+            return "prompt shortened"
         policy = example.act.policy
         return "system prompt not recorded" if policy is not None and policy not in self.systems else None
 

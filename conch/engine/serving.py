@@ -28,6 +28,9 @@ TORCH_MODULE: Final = "conch.engine.pytorch.process"
 TEMPERATURE: Final = 0.3
 """Sampling temperature of a small model where none is set. In trials SmolLM2 wrote more calls right with it than with
 0.7."""
+REPLY_TOKENS: Final = 1024
+"""Most tokens of a reply of a small model where no limit is set: its window has 8,192 at most, and what it goes on to
+write is mostly repetition."""
 MOST_SLOTS: Final = 4
 """Most replies that are decoded side by side; each slot has a context of its own in memory."""
 
@@ -143,7 +146,7 @@ def minded(settings: Settings, model: Path, address: EngineAddress) -> Settings:
     """The settings of an agent's process: its minds of the kind local ask the engine, which has begun, and have the
     context window that it serves.
 
-    Without a temperature in the settings it is TEMPERATURE.
+    Without a temperature in the settings it is TEMPERATURE, without a limit of the reply's tokens REPLY_TOKENS.
     """
     update = {
         "base_url": f"{address.url}/v1",
@@ -153,7 +156,8 @@ def minded(settings: Settings, model: Path, address: EngineAddress) -> Settings:
     }
 
     def asking(one: OneMindSettings) -> dict[str, object]:
-        cooler = {} if "temperature" in one.model_fields_set else {"temperature": TEMPERATURE}
-        return update | cooler if one.kind in SERVED else {}
+        defaults = {"temperature": TEMPERATURE, "max_tokens": REPLY_TOKENS}
+        unset = {name: value for name, value in defaults.items() if name not in one.model_fields_set}
+        return update | unset if one.kind in SERVED else {}
 
     return settings.model_copy(update={"mind": settings.mind.each(asking)})

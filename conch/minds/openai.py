@@ -7,11 +7,12 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from conch.actions import parse
-from conch.config import OneMindSettings, PriceSettings
+from conch.config import SERVED, OneMindSettings, PriceSettings
 from conch.errors import ModelError
 from conch.log import get_logger
 from conch.minds.constraint.findings import ConstraintFindings
@@ -20,6 +21,7 @@ from conch.minds.constraint.search import ConstraintSearch
 from conch.minds.dialect import RequestForm, own_fields, refuse_other, refuse_unknown, without_fence
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, TransientError
 from conch.minds.protocol import Completion, Prompt
+from conch.minds.replies.continued import CutReply, cut_reply
 from conch.minds.replies.reasoning import split_reasoning
 from conch.minds.replies.reply import StreamedReply
 from conch.minds.sampling import Sampler, Sampling
@@ -60,9 +62,8 @@ class OpenAIMind:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
         shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
         replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts. `section`: the
-        key of these settings, for error messages. `findings`: which constraint endpoints take, shared with other minds;
-        None: this mind has its own. `adapters`: whether it is asked under a prompt's adapter; else that is passed
-        over."""
+        key of these settings, for errors. `findings`: which constraint endpoints take, shared with other minds; None:
+        this mind has its own. `adapters`: whether it is asked under a prompt's adapter; else that is passed over."""
         self._settings, self.kind = settings, settings.kind
         self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
@@ -70,7 +71,6 @@ class OpenAIMind:
         self._sleep = sleep
         self._first_word, self._section = first_word, section
         self._estimates = False
-        self._extra = own_fields(settings.extra)
         self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section=section)
         self.constraint = ConstraintSearch(settings, self._endpoint.where, findings or ConstraintFindings(), section)
         """What its decisions are held to."""
@@ -88,7 +88,7 @@ class OpenAIMind:
         self._first_word = None
         said = self._said(prompt, sampling, reply)
         held = self._is_held(prompt, sampling, reply, said)
-        return Completion(
+        completion = Completion(
             text=said,
             finish_reason="refusal" if reply.refusal else str(reply.finish_reason),
             usage=self._usage(prompt, reply, reply.text or said),
@@ -98,6 +98,29 @@ class OpenAIMind:
             decoding=sampling.decoding(reply, self.model, held=held),
             cost=_cost_of(reply, self._settings.price),
         )
+        # What a small model of Conch's engines goes on to write is mostly repetition.
+        cut = None if self.kind in SERVED else cut_reply(prompt, reply)
+        return completion if cut is None else await self._whole(prompt, sampling, cut, completion, started)
+
+    async def _whole(
+        self, prompt: Prompt, sampling: Sampling, cut: CutReply, first: Completion, started: float
+    ) -> Completion:
+        """The reply with its rest, asked for once; as far as it came where there is no room for that, or none comes."""
+        asked = cut.question(prompt, self._most(prompt), self._settings.context_window)
+        if asked is None:
+            return first
+        try:
+            async with self._line.turns:
+                rest = await self._in_time(asked, self._sampler.of(asked, None))
+            whole = cut.joined(rest)
+        except ModelError as error:
+            log.warning("mind.rest_not_given", endpoint=self._endpoint.where, error=str(error))
+            return first
+        usage, held = self._usage(asked, rest, rest.text), first.constrained and whole.finish_reason == "length"
+        joined = _with_rest(first, whole, usage, _cost_of(rest, self._settings.price))
+        said, decoding = self._said(prompt, sampling, whole), sampling.decoding(whole, self.model, held=held)
+        ms = (time.monotonic() - started) * 1000
+        return replace(joined, text=said, constrained=held, decoding=decoding, ms=ms)
 
     async def form(self, prompt: Prompt) -> ConstraintForm | None:
         """The form of the constraint that the reply to `prompt` is held to, looked for where it is not known; None: the
@@ -152,11 +175,9 @@ class OpenAIMind:
         if not said.strip() and reply.refusal:
             return reply.refusal
         if not said.strip() and reply.finish_reason == "length":
+            used = f"{self._endpoint.where} used up its {self._most(prompt)} tokens"
             on = f" on {reply.reasoned + len(reasoning)} characters of reasoning" if reply.reasoned or reasoning else ""
-            raise ModelError(
-                f"{self._endpoint.where} used up its {self._most(prompt)} tokens{on} before the reply began: "
-                f"raise {self._section}.max_tokens"
-            )
+            raise ModelError(f"{used}{on} before the reply began: raise {self._section}.max_tokens")
         if prompt.purpose != "decide":
             return said if said.strip() else reasoning.strip()  # a thought that is all between marks is the thought
         return without_fence(said)
@@ -166,10 +187,9 @@ class OpenAIMind:
         if reply.counted:
             return reply.usage
         if not self._estimates:
+            self._estimates = True
             log.warning("mind.tokens_estimated", endpoint=self._endpoint.where, bytes_per_token=BYTES_PER_TOKEN)
-        self._estimates = True
-        asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
-        return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
+        return _estimated(prompt, reply, text)
 
     async def _in_time(self, prompt: Prompt, sampling: Sampling) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
@@ -189,13 +209,9 @@ class OpenAIMind:
                 return await self._persistently(prompt, sampling, deadline, last, heard)
         except TimeoutError:
             silent = limit.when() != deadline
-            whole, most = ("said nothing", self._first_word) if silent else ("gave no whole reply", timeout)
-            before = f" (before that: {last[-1]})" if last else ""
             if not silent:
                 _count_unread(prompt)
-            raise ModelError(
-                f"{self._endpoint.where} {whole} within {most:g} s{before}", unreachable=silent, unread=not silent
-            ) from None
+            raise _late(self._endpoint.where, self._first_word if silent else None, timeout, last) from None
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """Does nothing: the endpoint's model does not learn from experiences."""
@@ -206,20 +222,7 @@ class OpenAIMind:
             await self._line.close()
 
     def _most(self, prompt: Prompt) -> int:
-        return min(prompt.max_tokens, self._settings.max_tokens)
-
-    def _body(self, prompt: Prompt, sampling: Sampling, form: RequestForm) -> bytes:
-        request: dict[str, JsonValue] = {
-            "model": sampling.served_as(self.model),
-            "messages": [{"role": role, "content": well_formed(content)} for role, content in _messages(prompt, form)],
-            "temperature": self._settings.temperature,
-            "max_tokens": self._most(prompt),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            **sampling.fields,
-        }
-        request |= self._extra
-        return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
+        return min(prompt.max_tokens, self._settings.reply_tokens)
 
     async def _in_some_form(
         self, prompt: Prompt, sampling: Sampling, heard: Callable[[StreamedReply], None]
@@ -229,8 +232,9 @@ class OpenAIMind:
         key = (self._endpoint.where, self.model)
         form = known = self._line.forms.get(key, RequestForm())
         while True:
+            body = _body(self._settings, prompt, sampling, form, self._most(prompt))
             try:
-                reply = await self._endpoint.once(self._body(prompt, sampling, form), heard)
+                reply = await self._endpoint.once(body, heard)
                 _refuse_lost_call(sampling, reply, self._endpoint.where)
             except ModelError as refusal:
                 refuse_unknown(sampling.adapter, refusal)
@@ -283,6 +287,20 @@ class OpenAIMind:
                 await self._sleep(wait)
 
 
+def _late(where: str, first_word: float | None, timeout: float, failures: list[str]) -> ModelError:
+    """The error of a mind that did not reply in time: within `first_word` seconds (None: it began to) or `timeout`."""
+    silent = first_word is not None
+    whole, most = ("said nothing", first_word) if silent else ("gave no whole reply", timeout)
+    before = f" (before that: {failures[-1]})" if failures else ""
+    return ModelError(f"{where} {whole} within {most:g} s{before}", unreachable=silent, unread=not silent)
+
+
+def _estimated(prompt: Prompt, reply: StreamedReply, text: str) -> Usage:
+    """The tokens of a question and its reply by the estimate."""
+    asked = sum(map(estimated_tokens, (prompt.system, *(message.content for message in prompt.messages))))
+    return Usage(input_tokens=asked, output_tokens=estimated_tokens(text) + -(-reply.reasoned // BYTES_PER_TOKEN))
+
+
 def _messages(prompt: Prompt, form: RequestForm) -> list[tuple[str, str]]:
     """Role and content of each message. Where there is no system role, the question begins with the system prompt."""
     said: list[tuple[str, str]] = [("system", prompt.system)]
@@ -291,6 +309,31 @@ def _messages(prompt: Prompt, form: RequestForm) -> list[tuple[str, str]]:
         (_, system), (role, first), *others = said
         said = [(role, f"{system}\n\n{first}"), *others]
     return said
+
+
+def _with_rest(first: Completion, whole: StreamedReply, usage: Usage, cost: float | None) -> Completion:
+    """A reply that was cut off with what both questions used, and why the whole of it ended."""
+    both = Usage(
+        input_tokens=first.usage.input_tokens + usage.input_tokens,
+        output_tokens=first.usage.output_tokens + usage.output_tokens,
+    )
+    price = None if first.cost is None or cost is None else first.cost + cost
+    return replace(first, finish_reason=str(whole.finish_reason), usage=both, cost=price)
+
+
+def _body(settings: OneMindSettings, prompt: Prompt, sampling: Sampling, form: RequestForm, most: int) -> bytes:
+    """The request as JSON, in the form that the endpoint takes. `most`: tokens of the reply."""
+    request: dict[str, JsonValue] = {
+        "model": sampling.served_as(settings.model),
+        "messages": [{"role": role, "content": well_formed(content)} for role, content in _messages(prompt, form)],
+        "temperature": settings.temperature,
+        "max_tokens": most,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **sampling.fields,
+    }
+    request |= own_fields(settings.extra)
+    return json.dumps({name: value for name, value in form.body(request).items() if value is not None}).encode()
 
 
 def _cost_of(reply: StreamedReply, price: PriceSettings | None) -> float | None:

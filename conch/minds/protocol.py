@@ -65,11 +65,14 @@ class RecentOutcome:
     error: str = ""
     """Why it failed, in one sentence."""
     result: str = ""
-    """The output's beginning and end: at most 8 KiB of each of the last three acts, `output` of earlier ones."""
+    """The output's beginning and end, as much as the prompts of the mind have room for, at least 8 KiB of each of the
+    last three acts; `output` of earlier ones."""
     raw: str = ""
     """The beginning of the reply, where it is no valid action."""
     reward: ActReward | None = None
     """None: not known yet."""
+    thought: str = ""
+    """The thought that it came from, its first 300 characters."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,8 @@ class Situation:
     """The most pressing need."""
     goals: tuple[Goal, ...] = ()
     """The active goals, as the mind may know them: the check of a hidden one is blank (`Goal.as_told`)."""
+    reached: tuple[str, ...] = ()
+    """The statements of the goals that were reached last, the newest last, at most 10."""
     proposed: frozenset[str] = frozenset()
     """Ids of those that the agent set itself and no person has accepted."""
     may_propose: bool = False
@@ -159,7 +164,7 @@ class Situation:
     recalled: tuple[RecalledMemory, ...] = ()
     """Memories of earlier cycles that fit the state, the best first."""
     recent: tuple[RecentOutcome, ...] = ()
-    """The last acts, oldest first, at most 10."""
+    """The last acts, oldest first: 10, or more where the prompts of the mind have room for them."""
     files: tuple[str, ...] = ()
     """The workspace's files, relative paths, sorted, at most 200, without .git."""
     tools: tuple[str, ...] = ()
@@ -242,6 +247,8 @@ class Prompt:
     adapter: AskedAdapter | None = None
     """The adapter that is to decide; None: the model as it is. Minds that serve none pass over it: what a reply was
     decoded under is its `Decoding.adapter`."""
+    may_go_on: bool = field(default=True, compare=False)
+    """Whether the rest of a reply that is cut off may be asked for: the budget has room for that."""
     progress: ReplyProgress | None = field(default=None, compare=False)
     """Where the mind notes how far its reply has come; None: that is not asked for."""
 

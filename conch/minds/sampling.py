@@ -19,6 +19,9 @@ TOP_P = 0.95
 """Nucleus sampling of Conch's engines: llama.cpp's own default, sent so that it can be recorded."""
 LONGEST, SHORTEST = 500, 16
 """Most characters of one text of a constrained reply, and the least that it may have, however few tokens there are."""
+LONG_REPLY = 2048
+"""Tokens of a reply from which on the texts of a constrained one have no limit of their own at an endpoint: a model
+that is given so many writes whole files, and knows where to end."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,9 @@ class Sampler:
             if form is None or form.kind == "grammar":  # of another form, the recorded text is not what was decoded
                 fields |= {"logprobs": True, "top_logprobs": 1}
         if form is not None and prompt.registry is not None:
-            longest = longest_text(prompt.registry, min(prompt.max_tokens, self._settings.max_tokens))
-            fields |= form.fields(prompt.registry, longest)
+            most = min(prompt.max_tokens, self._settings.reply_tokens)
+            has_end = self._served or most < LONG_REPLY
+            fields |= form.fields(prompt.registry, longest_text(prompt.registry, most) if has_end else None)
         return Sampling(
             engine=ENGINES.get(self._settings.kind, self._settings.kind),
             temperature=self._settings.temperature,

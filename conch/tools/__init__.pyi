@@ -12,6 +12,9 @@ from .device import ACTUATE as ACTUATE
 from .device import device_tools as device_tools
 from .device import payload_of as payload_of
 from .file_pool import FilePool as FilePool
+from .files.outputs import is_output as is_output
+from .files.reading import line_shown as line_shown
+from .files.reading import without_numbers as without_numbers
 from .installed import InstalledTool as InstalledTool
 from .installed import InstalledTools as InstalledTools
 from .installed import installed_tools as installed_tools

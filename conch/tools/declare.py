@@ -43,6 +43,8 @@ class ToolContext:
     message_objection: Callable[[Sequence[str], str], str | None] | None = None
     """Why the role that has the turn may not send this text to these roles, in one sentence, or None: it may. None
     where the agent is no team."""
+    outputs: Path | None = None
+    """The folder for outputs of commands that are too long for a result; None: they are not kept."""
 
 
 @dataclass(frozen=True)

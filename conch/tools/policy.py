@@ -13,14 +13,16 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from conch.actions import BUILTIN_EFFECTS
+from conch.actions import BUILTIN_EFFECTS, forbidden_as
 from conch.config import PolicyRule
 from conch.text import instead, safe_text
 from conch_schemas import Action
 
 PATH_ARGUMENTS = frozenset({"path", "paths", "file", "files", "filename", "source", "destination", "directory", "dir"})
 """Names of arguments that hold a path; so does an argument whose name ends in `_path` or `_paths`."""
-ONE_PATH = frozenset(f"filesystem.{name}" for name in ("read", "write", "list", "exists", "info", "delete", "mkdir"))
+ONE_PATH = frozenset(
+    f"filesystem.{name}" for name in ("read", "write", "edit", "list", "exists", "info", "delete", "mkdir")
+)
 """Calls that touch the path that they name and nothing below it. Any other call may touch all of a directory."""
 HTTP = "http"
 """The tool that Conch has where `tools.http` names a host: a rule about it may stand before that."""
@@ -78,10 +80,7 @@ class ToolPolicy:
     def _fits(self, rule: PolicyRule, action: Action) -> bool:
         if not _names(rule, action.tool or ""):
             return False
-        operation = action.args.get("operation")
-        if rule.operation is not None and not (
-            isinstance(operation, str) and fnmatchcase(operation.lower(), rule.operation.lower())
-        ):
+        if rule.operation is not None and not _fits_operation(rule, rule.operation.lower(), action):
             return False
         return rule.path is None or self._fits_path(rule, rule.path, action)
 
@@ -116,6 +115,16 @@ def unknown_tools(rules: Sequence[PolicyRule], names: Iterable[str]) -> list[str
         for number, rule in enumerate(rules, 1)
         if not any(_names(rule, name) for name in known)
     ]
+
+
+def _fits_operation(rule: PolicyRule, wanted: str, action: Action) -> bool:
+    """Whether the rule is about the call's operation. What asks for or denies writes is about edits too: a home may be
+    older than those."""
+    operation = action.args.get("operation")
+    if not isinstance(operation, str):
+        return False
+    older = forbidden_as(action.skill)[1:] if rule.do != "allow" else ()
+    return any(fnmatchcase(name, wanted) for name in (operation.lower(), *(one.partition(".")[2] for one in older)))
 
 
 def _names(rule: PolicyRule, tool: str) -> bool:

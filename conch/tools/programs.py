@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable
 from typing import Final, Literal
 
 from conch.actions import BUILTIN_EFFECTS
+from conch.errors import ToolError
 from conch.tools.declare import ToolContext, ToolResult, tool
+from conch.tools.files.outputs import OutputFile
 from conch.tools.isolation.bubblewrap import IDENTITY
 from conch.tools.isolation.sandbox import ProcessResult, Sandbox
 
@@ -23,12 +26,15 @@ def able_tools(names: Iterable[str], sandbox: Sandbox) -> tuple[str, ...]:
 
 
 @tool(effects=BUILTIN_EFFECTS["shell"])
-async def shell(context: ToolContext, command: str) -> ToolResult:
-    """Runs a shell command in the workspace, without a network.
+async def shell(context: ToolContext, command: str, timeout: float | None = None) -> ToolResult:
+    """Runs a shell command in the workspace, without a network. A long output goes into a file that is named.
 
     command: e.g. python3 -m unittest
+    timeout: seconds after which it is ended, at most those of the settings
     """
-    return _result(await _run(context, ["/bin/sh", "-c", command], {}))
+    if timeout is not None and timeout <= 0:
+        raise ToolError(f"timeout is {timeout:g} seconds: it must be more than 0")
+    return _result(await _run(context, ["/bin/sh", "-c", command], {}, timeout))
 
 
 @tool(effects=BUILTIN_EFFECTS["git"])
@@ -56,8 +62,22 @@ def _git_environment(context: ToolContext) -> dict[str, str]:
     return who | trusted | beyond | {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_PAGER": "cat"}
 
 
-async def _run(context: ToolContext, argv: list[str], env: dict[str, str]) -> ProcessResult:
-    return await context.sandbox.run(argv, workspace=context.workspace, timeout=context.settings.timeout, env=env)
+async def _run(
+    context: ToolContext, argv: list[str], env: dict[str, str], seconds: float | None = None
+) -> ProcessResult:
+    """Run a program for at most `seconds` (None: as the settings say, which is the most)."""
+    most = context.settings.timeout
+    with contextlib.ExitStack() as stack:
+        overflow = None
+        if context.outputs is not None:
+            overflow = stack.enter_context(OutputFile(context.outputs, context.settings.file_mib * 2**20))
+        return await context.sandbox.run(
+            argv,
+            workspace=context.workspace,
+            timeout=most if seconds is None else min(seconds, most),
+            env=env,
+            overflow=overflow,
+        )
 
 
 def _result(done: ProcessResult) -> ToolResult:

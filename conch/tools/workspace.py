@@ -6,10 +6,10 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from conch.errors import ToolError
 
@@ -73,21 +73,43 @@ class Workspace:
         """
         self._check_no_repository(path)
         data = content if isinstance(content, bytes) else content.encode(errors="replace")
-        if len(data) > self.max_file_bytes:
-            raise ToolError(f"{path} would have {len(data)} bytes, more than {self.max_file_bytes}")
+        self._check_size(data, path)
         with self._parent(path, make=True) as (parent, name), _told(path):
             mode = self._replaceable(parent, name, path)
-            new = f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}"
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=parent)
-            try:
-                with open(descriptor, "wb") as file:
-                    file.write(data)
-                os.replace(new, name, src_dir_fd=parent, dst_dir_fd=parent)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(new, dir_fd=parent)
-                raise
+            _replace(parent, name, data, mode)
         return len(data)
+
+    def change(self, path: str, changed: Callable[[bytes], bytes]) -> int:
+        """Replace the content of a file by what `changed` makes of it; returns the bytes written. The mode stays.
+
+        Written as `write` does. Raises what `changed` raises, and ToolError where the file was changed by another
+        program between its reading and its replacement: then that change stands, and nothing is written.
+        """
+        self._check_no_repository(path)
+        with self._parent(path) as (parent, name), _told(path):
+            before = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            data = changed(self._read(parent, name, path))
+            self._check_size(data, path)
+
+            def check() -> None:
+                if _stamp(os.stat(name, dir_fd=parent, follow_symlinks=False)) != _stamp(before):
+                    raise ToolError(f"{path} was changed meanwhile by another program, and nothing is written: read it")
+
+            _replace(parent, name, data, stat.S_IMODE(before.st_mode) & 0o777, check)
+        return len(data)
+
+    def _check_size(self, data: bytes, path: str) -> None:
+        if len(data) > self.max_file_bytes:
+            raise ToolError(f"{path} would have {len(data)} bytes, more than {self.max_file_bytes}")
+
+    @contextlib.contextmanager
+    def opened(self, path: str) -> Iterator[tuple[BinaryIO, int]]:
+        """The file opened for reading, and its size in bytes. Raises ToolError for one of more than the most."""
+        with self._parent(path) as (parent, name), _told(path), self._opened_file(parent, name, path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > self.max_file_bytes:
+                raise ToolError(f"{path} has more than {self.max_file_bytes} bytes")
+            yield file, size
 
     def stat(self, path: str) -> os.stat_result | None:
         """`stat` of the path itself (of a link, not its target); None where there is nothing."""
@@ -144,22 +166,27 @@ class Workspace:
                     )
 
     def _read(self, parent: int, name: str, path: str) -> bytes:
-        _check_regular(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
-        descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
-        with open(descriptor, "rb") as file:
-            # Checked again: the entry may have been replaced between the check and the opening.
-            _check_regular(os.fstat(descriptor), path)
+        with self._opened_file(parent, name, path) as file:
             data = file.read(self.max_file_bytes + 1)
         if len(data) > self.max_file_bytes:
             raise ToolError(f"{path} has more than {self.max_file_bytes} bytes")
         return data
 
-    def _replaceable(self, parent: int, name: str, path: str) -> int:
-        """The mode for a written file: that of the file it replaces, which must be a regular one."""
+    @contextlib.contextmanager
+    def _opened_file(self, parent: int, name: str, path: str) -> Iterator[BinaryIO]:
+        _check_regular(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
+        descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+        with open(descriptor, "rb") as file:
+            # Checked again: the entry may have been replaced between the check and the opening.
+            _check_regular(os.fstat(descriptor), path)
+            yield file
+
+    def _replaceable(self, parent: int, name: str, path: str) -> int | None:
+        """The mode for a written file: that of the file it replaces, which must be a regular one; None: it is new."""
         try:
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
-            return 0o666
+            return None
         _check_regular(found, path)
         return stat.S_IMODE(found.st_mode) & 0o777
 
@@ -226,6 +253,29 @@ def _entered(parent: int, name: str, *, make: bool) -> int:
         if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, name) from None
         raise
+
+
+def _replace(parent: int, name: str, data: bytes, mode: int | None, check: Callable[[], None] = lambda: None) -> None:
+    """Put a file of this content in the place of the entry `name`, in one step. `mode`: None for that of a new file.
+    `check` is called before that step, and may raise."""
+    new = f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666 if mode is None else 0, dir_fd=parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+        check()
+        os.replace(new, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new, dir_fd=parent)
+        raise
+
+
+def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
+    """What tells one state of a file from another."""
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _check_regular(found: os.stat_result, path: str) -> None:

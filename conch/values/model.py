@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from conch.actions import forbidden_as
 from conch_schemas import Action
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
@@ -27,14 +28,15 @@ class Guardrail(_ValuesSection):
     why: Sentence
     """The reason, for the mind and for people."""
     skills: Annotated[tuple[Skill, ...], Field(min_length=1)]
-    """`tool` or `tool.operation`, with * and ?; a tool alone means all its operations."""
+    """`tool` or `tool.operation`, with * and ?; a tool alone means all its operations. filesystem.write means edits
+    too."""
     says: tuple[Words, ...] = ()
     """Any of these in any argument, ignoring case and blanks; empty: every use of the skills."""
 
     def blocks(self, action: Action) -> bool:
         """Whether it forbids this decision."""
-        skill, tool = action.skill.casefold(), action.tool or ""
-        if not any(fnmatchcase(skill, wanted) or fnmatchcase(tool, wanted) for wanted in self.skills):
+        names = (*forbidden_as(action.skill.casefold()), action.tool or "")
+        if not any(fnmatchcase(name, wanted) for name in names for wanted in self.skills):
             return False
         said = [_plain(text) for text in _texts(action.args)]
         return not self.says or any(_plain(words) in text for words in self.says for text in said)

@@ -15,7 +15,7 @@ import pytest
 from conch.bus import MemoryBus, MemoryJournal, SharedSubscription, Stored, shared_subscription
 from conch.config import Masker, Settings
 from conch.cycle.acting.proven import ProvenAdapters
-from conch.cycle.agent import Agent
+from conch.cycle.agent import Agent, prompt_limits
 from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
 from conch.cycle.effects.known import KnownLines
@@ -126,6 +126,8 @@ class Life:
         """The adapters of its engine; None: it serves none."""
         self.frozen: tuple[ReflexMind, FrozenShelf] | None = None
         """Its reflex mind and where that is frozen; None: it is not."""
+        self.outputs: Path | None = None
+        """Where long outputs of its commands are kept; None: nowhere."""
         self.team: TeamContext | None = None
         """The team that it is; None: it is an agent alone."""
         self.said: list[tuple[str, str]] = []
@@ -143,7 +145,7 @@ class Life:
 
     async def agent(self, bus: MemoryBus, *, beyond: int = 0) -> Agent:
         """A new process's agent, recovered from the journal; nothing is brought to it."""
-        self.at = await recover(bus, self.settings.agent, RecoveryStart(self.agentuid, beyond))
+        self.at = await recover(bus, self.settings.agent, self._origin(beyond))
         return self._made(SharedSubscription(bus, self.at.end), self._control(), self.at)
 
     def hosted(self, shared_events: SharedSubscription, until: int | None, *, beyond: int = 0) -> AgentRunner:
@@ -155,10 +157,13 @@ class Life:
             return self._made(shared_events, control, at)
 
         cycle_schedule = Schedule(self.settings.cycle.interval, None)
-        origin = RecoveryStart(self.agentuid, beyond)
+        origin = self._origin(beyond)
         return AgentRunner(
             self.settings.agent, origin, control, cycle_schedule, make, self.furnish, begun=RunStart(until, 0)
         )
+
+    def _origin(self, beyond: int) -> RecoveryStart:
+        return RecoveryStart(self.agentuid, beyond, room=prompt_limits(self.settings.mind).history_bytes)
 
     async def save(self, bus: MemoryBus) -> None:
         """Write down the memory of the agent that was made last."""
@@ -176,7 +181,7 @@ class Life:
             self.workspace,
             self.settings, self.values, self.agentuid, self.turns, self.reading, meter=self._meter(),
             script=lambda: self.script, long_memory=self._keeper(), masker=self.masker,
-            adapters=self.adapters, frozen=self.frozen, team=self.team,
+            adapters=self.adapters, frozen=self.frozen, team=self.team, outputs=self.outputs,
         )  # fmt: skip
         return Agent(body, at, control)
 

@@ -47,7 +47,7 @@ def test_a_cycle_asks_once_with_two_examples_as_turns_and_the_task_last() -> Non
 
     assert [message.role for message in prompt.messages] == ["user", "assistant"] * 2 + ["user"]
     assert prompt.messages[-1].content == f"{task_of(PLAIN).text}\nAction:"
-    assert "data/october.csv" in prompt.messages[-1].content
+    assert "Run python3 -m unittest" in prompt.messages[-1].content
     assert [part.name for part in prompt.parts] == ["system", "examples", "task"]
     assert all(tool.name in SYSTEM for tool in TOOLS)
 
@@ -86,12 +86,22 @@ def test_a_persons_message_comes_first() -> None:
         assert found.text == "A person says: Hello Goal: obey"
 
 
-def test_goals_and_files_take_turns_and_each_goal_has_its_own() -> None:
-    """Every second cycle is about a goal; within twice as many cycles as there are turns, each one was asked for."""
+def test_each_goal_has_its_turn_and_the_one_that_matters_most_the_first() -> None:
+    """Every cycle is about a goal while one is open, two in a row about the same; all are asked for in turn."""
     kinds = [task_of(replace(PLAIN, cycle=cycle)).kind for cycle in range(20)]
+    by_priority = max(PLAIN.goals, key=lambda goal: goal.priority)
 
-    assert {"stage", "begin", "write", "run"} == set(kinds[::2])
-    assert set(kinds[1::2]) == {"look at", "search", "history", "list"}
+    assert {"stage", "begin", "write", "run"} == set(kinds)
+    assert isinstance(by_priority.check, TestsCheck)
+    assert kinds[:2] == ["run", "run"]
+
+
+def test_without_a_goal_it_looks_at_files_and_rests() -> None:
+    """Every third task is to rest, so that an agent with nothing to do falls asleep."""
+    kinds = [task_of(replace(PLAIN, goals=(), cycle=cycle)).kind for cycle in range(18)]
+
+    assert set(kinds[2::3]) == {"rest"}
+    assert {"look at", "search", "history", "list"} == {*kinds[::3], *kinds[1::3]}
 
 
 def test_a_staged_file_is_committed_next() -> None:
@@ -99,8 +109,10 @@ def test_a_staged_file_is_committed_next() -> None:
     added = did({"operation": "add", "args": "data/october.csv"}, "git", "success")
     committed = did({"operation": "commit", "args": "-m 'x'"}, "git", "success")
 
-    assert task_of(replace(PLAIN, recent=(added,))).text.endswith("\nDone: git add data/october.csv")
-    assert task_of(replace(PLAIN, recent=(added, committed))).kind == "stage"
+    plain = replace(PLAIN, goals=tuple(goal for goal in PLAIN.goals if goal.id == "commit-october"))
+
+    assert task_of(replace(plain, recent=(added,))).text.endswith("\nDone: git add data/october.csv")
+    assert task_of(replace(plain, recent=(added, committed))).kind == "stage"
 
 
 def test_a_command_that_failed_a_moment_ago_is_not_asked_for_again() -> None:
@@ -156,6 +168,8 @@ def test_no_text_begins_a_line_of_its_own_and_the_budget_is_kept(
         "Find ",
         "See ",
         "List ",
+        "No goal is open",
+        "Rest",
     )
     *lines, last = prompt.messages[-1].content.split("\n")
     assert last == "Action:"

@@ -128,9 +128,11 @@ def test_goals_show_their_checks_and_what_was_measured() -> None:
     [
         ({"kind": "openai"}, 8000),
         ({"kind": "openai", "prompt_tokens": 512, "context_window": 100_000}, 512),
-        ({"kind": "openai", "context_window": 8192, "max_tokens": 1024}, 6092),
-        ({"kind": "openai", "context_window": 200_000}, 16_000),
-        ({"kind": "openai", "context_window": 2048, "max_tokens": 4096}, 870),
+        ({"kind": "openai", "context_window": 8192, "max_tokens": 1024}, 4915),
+        ({"kind": "openai", "context_window": 200_000}, 120_000),
+        ({"kind": "openai", "context_window": 200_000, "prompt_share": 0.3}, 60_000),
+        ({"kind": "openai", "context_window": 8192}, 4096),
+        ({"kind": "openai", "context_window": 2048, "max_tokens": 4096}, 1024),
         ({"kind": "openai", "prompt_tokens": 4000, "context_window": 4096, "max_tokens": 1024}, 3072),
         ({"kind": "local"}, 512),
         ({"kind": "local", "context_window": 8192}, 512),
@@ -142,8 +144,8 @@ def test_goals_show_their_checks_and_what_was_measured() -> None:
     ],
 )
 def test_the_budget_leaves_room_for_the_reply(settings: dict[str, Any], budget: int) -> None:
-    """As set, as far as the context window has room beside the reply; else from that room, but for a local model no
-    more than 512; else 8,000, and less where no model reads the prompt."""
+    """As set, as far as the context window has room beside the reply; else the share of the window, but for a local
+    model no more than 512; else 8,000, and less where no model reads the prompt."""
     assert prompt_budget(MindSettings(**settings)) == budget
 
 

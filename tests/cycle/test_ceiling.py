@@ -228,7 +228,9 @@ def test_a_limit_of_money_needs_prices(life: Life) -> None:
 async def test_money_is_reserved_at_the_price_of_the_longest_reply(life: Life, start: Start, until: Until) -> None:
     """The agent waits before a question whose price could exceed what is left."""
     prices = {"input": 1.0, "output": 1000.0}
-    life.configured(budget={"money_per_day": 1.5}, mind=ENDPOINT | {"price": prices, "currency": "EUR"})
+    life.configured(
+        budget={"money_per_day": 1.5}, mind=ENDPOINT | {"price": prices, "currency": "EUR", "max_tokens": 1024}
+    )
     life.mind.usage = Usage(output_tokens=1)  # by a mind that names no price: it counts as it was reserved
     running = await start()
     await until(lambda: running.agent.control.state == "budget")

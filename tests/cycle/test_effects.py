@@ -565,7 +565,7 @@ async def test_offer_context_and_resources_are_said(measured: Life) -> None:
     measured.mind.usage = Usage(input_tokens=500)
     [found] = await effects(measured, "DO_NOTHING: resting")
 
-    assert found.skills_on_offer == 25
+    assert found.skills_on_offer == 26
     assert found.context is not None
     assert (found.context.tokens, found.context.window) == (500, 1000)
     assert "resource_low" in found.need_events
@@ -659,3 +659,46 @@ async def test_a_crash_leaves_the_allowance_as_the_acts_on_the_stream_say(
             assert work == ledger.before(work.open, 20, work.appended)
         ledger = ledger.acted(act, {})
     assert agent.memory.work.model_dump_json() == ledger.model_dump_json()
+
+
+async def test_an_edit_is_a_change(measured: Life) -> None:
+    """A line that an edit brings in counts as one that a write brings in; a refused edit changes nothing."""
+    (measured.workspace / "f.md").write_text(TEXT)
+    edit = 'TOOL: filesystem(operation="edit", path="f.md", old="pool c holds its place", new="pool c grazes at night")'
+    done, again = await effects(measured, edit, edit)
+
+    assert (done.kind, done.paths, done.lines.added, done.lines.new) == ("change", ("f.md",), 1, 1)
+    assert done.target == "f.md"
+    assert (again.kind, again.lines.added, again.paths) == ("none", 0, ())
+
+
+async def test_numbered_lines_count_as_the_lines_of_the_file(measured: Life) -> None:
+    """A read of a part brings the lines without their numbers: what was seen of them is not new in another part."""
+    (measured.workspace / "f.md").write_text(TEXT)
+    part = 'TOOL: filesystem(operation="read", path="f.md", offset={}, lines=4)'
+    first, second, whole = await effects(measured, part.format(1), part.format(3), read("f.md"))
+
+    assert (first.information.lines, first.information.new) == (4, 4)
+    assert (second.information.lines, second.information.new, second.information.finished_file) == (4, 2, False)
+    assert (whole.information.lines, whole.information.new, whole.information.finished_file) == (10, 4, True)
+
+
+async def test_an_own_text_that_looks_numbered_informs_nobody(measured: Life) -> None:
+    """A file that the agent wrote to look like a numbered read has no line that is new to it."""
+    text = "[g.md: lines 1 to 3 of 3, 99 bytes]\\n" + "\\n".join(
+        f"{place}\\tThe whelk of pool {place} waits." for place in range(1, 9)
+    )
+    _, seen = await effects(measured, write("g.md", text), read("g.md"))
+
+    assert seen.information.new == 0
+    assert seen.kind == "none"
+
+
+async def test_a_kept_output_is_a_programs_output(measured: Life, tmp_path: Path) -> None:
+    """Lines of a kept output bring information as those of the program did: within the programs' bound."""
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs" / "1.txt").write_text(TEXT)
+    measured.outputs = tmp_path / "outputs"
+    [found] = await effects(measured, read("@output/1.txt"))
+
+    assert (found.kind, found.information.new, found.information.finished_file) == ("information", 10, False)

@@ -14,6 +14,7 @@ from conch.actions import parse
 from conch.bus import MemoryBus
 from conch.cycle.prompts.build import PromptLimits, deciding
 from conch.cycle.prompts.history import call_text
+from conch.cycle.state.acts import MOST_ACTS
 from conch.cycle.state.memory import AgentMemory, remember
 from conch.cycle.state.rewards import LESSONS, REWARDED, shortened, with_lesson, with_short_arguments
 from conch.minds import ActReward, Lesson, RecentOutcome, RewardLine, Situation
@@ -178,6 +179,23 @@ def test_lessons_are_the_best_and_the_worst_acts_of_each_skill() -> None:
     assert len([total for total in totals if total > 0]) == LESSONS == len([total for total in totals if total <= 0])
     assert list(memory.rewards) == list(range(61 - REWARDED, 61))
     assert len(memory.model_dump_json()) < 30_000
+
+
+def test_rewards_of_many_remembered_acts_stay_bounded() -> None:
+    """A memory of 300 acts has their totals, each with its three largest lines: what is written fits the bus with
+    half a megabyte of waiting messages beside it."""
+    memory = AgentMemory(room=10**9)
+    lines = tuple(Line(step=f"part:c{n}", amount=n / 100, why="w" * 400) for n in range(12))
+    for number in range(400):
+        memory = fold(facts(number), memory)
+        memory = remember(memory, experience(number, 0.25, breakdown=lines))
+
+    early, late = memory.rewards[memory.recent[0].cycle], memory.rewards[399]
+    assert len(memory.recent) == MOST_ACTS
+    assert {act.reward.total for act in memory.recall() if act.reward is not None} == {0.25}
+    assert [line.step for line in early.lines] == ["part:c11", "part:c10", "part:c9"]
+    assert len(late.lines) == 12
+    assert len(memory.model_dump_json()) < 350_000
 
 
 def test_lessons_are_told_as_calls_unless_they_stand_among_the_last_acts() -> None:

@@ -195,7 +195,7 @@ async def test_a_mind_that_replies_at_once_is_no_report(monkeypatch: pytest.Monk
         ({"kind": "openai"}, 8000, True),
         ({"kind": "openai", "fallbacks": [{"kind": "reflex"}]}, 8000, True),
         ({"kind": "openai", "fallbacks": [{"kind": "local"}]}, 8000, True),
-        ({"kind": "openai", "fallbacks": [{"kind": "local", "context_window": 8192}]}, 6092, True),
+        ({"kind": "openai", "fallbacks": [{"kind": "local", "context_window": 8192}]}, 4096, True),
         ({"fallbacks": [{"kind": "local", "context_window": 8192}]}, 512, True),
         ({"kind": "openai", "fallbacks": [{"model": "small", "prompt_tokens": 900}]}, 900, True),
         ({"kind": "openai", "decide": {"model": "small", "prompt_tokens": 900}}, 900, True),

@@ -89,11 +89,12 @@ TITLES = (
     "The conversation so far, the oldest first (a person's words and your answers):",
     "A person says (answer with the tool reply):",
     "Goals:",
+    "Goals that were reached lately (done: none is to be done again):",
     "Later messages that wait for an answer:",
     "What sensors say:",
     "Your best and worst acts so far, by their reward (do more like the best, none like the worst):",
     "Files in the workspace:",
-    "Your last acts, the oldest first (the call, what came of it, the reward and why):",
+    "Your last acts, the oldest first (your thought, the call, what came of it, the reward and why):",
     "Your thought:",
     "What checking it found:",
     "What you remember:",
@@ -112,9 +113,10 @@ def planted(text: str) -> Situation:
         measures={"g": (0.5, 0.25)},
         raised_by={"curiosity": ("new_information",)},
         waiting=(text,),
+        reached=(text,),
         lessons=(Lesson(90, action, "success", text[:200], reward),),
         recent=(
-            RecentOutcome(0, action, "success", text, result=text, reward=reward),
+            RecentOutcome(0, action, "success", text, result=text, reward=reward, thought=text),
             RecentOutcome(1, broken, "none", "", error=text, raw=text, reward=reward),
             RecentOutcome(2, action, "error", "", error=text, reward=reward),
         ),
@@ -129,7 +131,8 @@ def test_every_section_is_there_and_a_text_that_is_planted_anywhere_begins_none(
 
     lines = prompt.messages[0].content.splitlines()
     own = [line for line in lines if line and not line.startswith(("- ", "> "))]
-    assert own == ["Cycle 1.", *TITLES, "Decide. Answer with one action in the grammar, nothing else."]
+    assert own[:-1] == ["Cycle 1.", *TITLES]
+    assert own[-1].startswith("Decide what to do next for the person who waits for your answer.")
     assert not any(part.left_out or part.shortened for part in prompt.parts)
 
 

@@ -19,6 +19,7 @@ from conch.data.survey import survey_of
 from conch.errors import CheckError, UsageError
 from conch.experience import ExampleMark, SqliteStore
 from conch.testing import make_reward_assigned
+from conch.text import cut
 from conch_schemas import ActionTaken, Cut, Decoding, ForkScored, Outcome, Part, Score, TeamTurn, WeightsSet
 from tests.data_sets.conftest import REGISTRY
 
@@ -52,7 +53,7 @@ def test_a_row_has_the_whole_prompt_and_the_reply(store: SqliteStore, put: Put) 
 
 
 def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> None:
-    """SFT takes valid replies with a positive reward, of a known outcome, whole and not blocked."""
+    """SFT takes valid replies with a positive reward, of a known outcome, to a whole prompt, whole and not blocked."""
     nothing = Cut(text="", length=0, sha256="0" * 64)
     put(1)
     put(2, total=0.1)
@@ -62,11 +63,14 @@ def test_every_act_is_a_row_or_has_a_reason(store: SqliteStore, put: Put) -> Non
     put(6, raw_length=100_000)
     put(7, decoding=None)
     put(8, policy="p9")
+    put(9, prompt=cut("> a line of a long prompt\n" * 4000).text)
+    put(10, prompt="> [… 12 characters left out …]\nDecide.")
 
     rows, left = answers(store, "sft")
 
-    assert len(rows) == 1
+    assert len(rows) == 2
     assert left == {
+        "prompt shortened": 1,
         "reward below the threshold": 1,
         "invalid reply": 1,
         "blocked": 1,

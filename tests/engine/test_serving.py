@@ -127,10 +127,15 @@ async def test_a_mind_waits_for_an_engine_that_is_started_again(
 async def test_the_window_is_the_one_that_the_engine_serves(
     asked: int | None, has: int, model: Path, home: Path
 ) -> None:
-    """As the settings ask, but no more than the model has; the agents' minds know it."""
-    settings = Settings.model_validate({"mind": {"kind": "local", "context_window": asked}})
+    """As the settings ask, but no more than the model has; agents' minds know it. A reply has 1,024 tokens where the
+    settings do not say it, and half of the window; an endpoint's beside it keeps its own."""
+    settings = Settings.model_validate(
+        {"mind": {"kind": "local", "context_window": asked, "fallbacks": [{"kind": "openai"}]}}
+    )
     async with running_engine(settings, home, model) as running:
-        assert minded(settings, model, running.address).mind.context_window == has
+        mind = minded(settings, model, running.address).mind
+        assert (mind.context_window, mind.reply_tokens) == (has, min(1024, has // 2))
+        assert mind.fallbacks[0].max_tokens == 8192
 
 
 async def test_a_model_with_too_small_a_window_is_refused(model: Path, home: Path) -> None:

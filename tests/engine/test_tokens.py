@@ -46,10 +46,11 @@ async def test_the_engine_reads_no_more_tokens_than_were_counted(asking: Setting
 
 
 async def test_the_model_stages_the_file_that_a_goal_names(asking: Settings, tmp_path: Path) -> None:
-    """The task of the first cycle in the default workspace: a small model does it by its examples."""
+    """A task of the default workspace: a small model does it by its examples."""
+    goals = tuple(goal for goal in default_goals() if goal.id == "commit-october")
     limits = PromptLimits(256, 512)
     system = system_prompt("echo", REGISTRY, Values(), 512, is_brief=True)
-    prompt = replace(await counted_prompt("decide", system, SITUATION, limits), registry=REGISTRY)
+    prompt = replace(await counted_prompt("decide", system, replace(SITUATION, goals=goals), limits), registry=REGISTRY)
     async with MindFactory(asking.mind) as minds:
         replies = [await minds.make(seed=seed, memory=tmp_path).complete(prompt) for seed in range(5)]
 

@@ -80,6 +80,19 @@ def test_texts_leave_room_for_the_whole_reply(max_tokens: int) -> None:
     assert longest == SHORTEST or 3 * longest <= max_tokens
 
 
+@pytest.mark.parametrize(
+    ("kind", "tokens", "bounded"), [("openai", 8192, False), ("openai", 1024, True), ("local", 8192, True)]
+)
+def test_a_long_reply_may_hold_a_long_text(prompt: MakePrompt, kind: str, tokens: int, bounded: bool) -> None:
+    """Held to a grammar, a model of an endpoint with many tokens writes whole files; a small one has an end."""
+    settings = MindSettings.model_validate({"kind": kind, "max_tokens": tokens})
+    asked = replace(prompt(), registry=REGISTRY, max_tokens=tokens)
+    grammar = str(Sampler(settings, seed=1).of(asked, GRAMMAR).fields["grammar"])
+
+    assert ("char{0," in grammar) is bounded
+    assert ("char* " in grammar) is not bounded
+
+
 def test_the_record_has_what_the_engine_reported(prompt: MakePrompt) -> None:
     """Log probabilities add up over chunks, tokens are counted, the model is the one that answered."""
     reply = StreamedReply()

@@ -50,6 +50,28 @@ def test_the_first_rule_that_fits_decides(tmp_path: Path) -> None:
     assert policy.ruling(call("git", operation="log")).do == "allow"
 
 
+@pytest.mark.parametrize(("do", "said"), [("deny", "deny"), ("ask", "ask"), ("allow", "deny")])
+def test_a_rule_about_writes_is_about_edits_too(tmp_path: Path, do: str, said: str) -> None:
+    """Where it denies them or asks, as it may be older than the operation edit; an allowance is for writes alone. A
+    rule about edits before it decides."""
+    edit = call("filesystem", operation="edit", path="a", old="x", new="y")
+    rules = [{"tool": "filesystem", "operation": "write", "do": do}, {"tool": "filesystem", "do": "deny"}]
+    own = {"tool": "filesystem", "operation": "edit", "do": "allow"}
+
+    assert ruled(tmp_path, edit, *rules) == said
+    assert ruled(tmp_path, edit, own, *rules) == "allow"
+    assert ruled(tmp_path, call("filesystem", operation="read", path="a"), rules[0]) == "allow"
+
+
+@pytest.mark.parametrize("operation", ["write", "edit"])
+def test_a_rule_with_a_path_is_about_edits_of_it(tmp_path: Path, operation: str) -> None:
+    """An edit touches the path that it names, as a write does."""
+    rule = {"tool": "filesystem", "path": "secrets", "do": "deny"}
+
+    assert ruled(tmp_path, call("filesystem", operation=operation, path="secrets/key"), rule) == "deny"
+    assert ruled(tmp_path, call("filesystem", operation=operation, path="."), rule) == "allow"
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -106,7 +106,7 @@ def test_the_tools_there_are() -> None:
     registry = Toolbox(BUILTIN_TOOLS).registry
 
     assert registry.names == ("shell", "filesystem", "git", "notes", "reply", "goal")
-    assert "read|write|list|exists|info|delete|mkdir|grep|glob" in registry.describe()
+    assert "read|write|edit|list|exists|info|delete|mkdir|grep|glob" in registry.describe()
     assert "status|log|diff|branch|add|commit|checkout|pull|push" in registry.describe()
 
 
@@ -115,6 +115,7 @@ def test_the_tools_there_are() -> None:
     [
         f'TOOL: filesystem(operation="write", path="a.env", content="DEBUG=1\\nPASSWORD={HIDDEN}")',
         f'TOOL: filesystem(operation="mkdir", path="{HIDDEN}")',
+        f'TOOL: filesystem(operation="edit", path="a.env", old="PASSWORD={HIDDEN}", new="")',
         f'TOOL: shell(command="echo PASSWORD={HIDDEN} > a.env")',
         f'TOOL: shell(command="cat > a.env <<E\\nPASSWORD={HIDDEN}\\nE")',
         f'TOOL: git(operation="commit", args="-m {HIDDEN}")',

@@ -31,6 +31,8 @@ def rail(*skills: str, says: tuple[str, ...] = ()) -> Guardrail:
         (("filesystem",), use("filesystem", operation="write"), True),
         (("filesystem.write",), use("filesystem", operation="write"), True),
         (("filesystem.write",), use("filesystem", operation="WRITE"), True),
+        (("filesystem.write",), use("filesystem", operation="edit"), True),
+        (("filesystem.edit",), use("filesystem", operation="write"), False),
         (("filesystem.write",), use("filesystem", operation="read"), False),
         (("filesystem.*",), use("filesystem", operation="read"), True),
         (("device_?", "reply"), use("device_1"), True),

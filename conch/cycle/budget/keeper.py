@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from conch.config import SERVED, BudgetSettings, Settings
@@ -94,6 +95,14 @@ class BudgetKeeper:
         )
         await self._facts.publish(event)
 
+    def has_room_for_rest(self, prompt: Prompt) -> bool:
+        """Whether the limits have room for the rest of a reply that is cut off, beside what is reserved for it."""
+        if not self._limits_questions:
+            return True
+        whole, memory = self._need(prompt), self._memory()
+        need = Amounts(whole.tokens + prompt.max_tokens, 2 * whole.money)
+        return ceiling(memory.budget, need, self._limits, time.time()) is None
+
     def failed(self, error: ModelError) -> None:
         """Take note of a question without a reply. One that the endpoint refused, or that did not reach it, has used
         nothing: its reservation is the next one's. Of another it is not known, and the reservation counts as used."""
@@ -144,7 +153,7 @@ class BudgetedMind(MindWrapper):
         """The mind's reply. Raises CeilingError where the budget has no room; else what the mind raises."""
         await self._keeper.reserve(prompt)
         try:
-            return await self.mind.complete(prompt)
+            return await self.mind.complete(replace(prompt, may_go_on=self._keeper.has_room_for_rest(prompt)))
         except ModelError as error:
             self._keeper.failed(error)
             raise

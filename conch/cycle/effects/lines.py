@@ -12,7 +12,10 @@ from hashlib import blake2b
 _PLACE = re.compile(r"[^\s:]+:\d+:")
 """Where a search puts a line: path and number before it."""
 _HIT = re.compile(r"(.+?):(\d+):(.*)")
-_MARK = re.compile(r"\[(?:… \d+ characters left out …|at most \d+ are shown)\]")
+_MARK = re.compile(
+    r"\[(?:… \d+ (?:characters|bytes) left out …|at most \d+ are shown"
+    r"|\d+ bytes in all are in @output/\d+\.txt: read it with offset and lines, or grep it)\]"
+)
 """A tool's own line in an output that it shortened."""
 
 FileLines = array

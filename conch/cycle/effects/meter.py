@@ -27,9 +27,11 @@ from conch.cycle.effects.sources import (
 from conch.cycle.effects.state import MeterState
 from conch.cycle.effects.topics import FROM_ACTS, drawn_from, is_new_topic, resources_after, words_of
 from conch.cycle.effects.tracker import WorkspaceChange, WorkspaceTracker
+from conch.cycle.state.acts import RECENT
 from conch.cycle.state.memory import AgentMemory
 from conch.errors import StoreError
 from conch.log import get_logger
+from conch.tools import without_numbers
 from conch_schemas import (
     Action,
     CheckRun,
@@ -275,7 +277,7 @@ class EffectMeter:
 
         Of files those that are compared: in others the lines that the agent's own acts wrote are not known.
         """
-        text, source, hits = act.outcome.output.text, None, {}
+        text, source, hits = _text_shown(act), None, {}
         lines: dict[int, str] = {}
         if act.action.kind == "TOOL" and act.outcome.status == "success":
             source = output_source(act.action)
@@ -293,8 +295,7 @@ class EffectMeter:
         unseen = {digest: line for digest, line in lines.items() if digest not in known}
         finished = False
         if unseen and source == "file":
-            whole = act.outcome.output.length == len(text)
-            finished = whole or self._is_finished(target_of(act.action) or "", lines)
+            finished = _shows_all(act) or self._is_finished(target_of(act.action) or "", lines)
         elif unseen and source == "hits":
             fresh = [path for path, found in hits.items() if any(digest_of(line) in unseen for line in found)]
             finished = any(self._is_finished(path, lines) for path in fresh[:FILES_FINISHED])
@@ -332,7 +333,7 @@ class EffectMeter:
         lines = digests_of(lines_of(text))
         if self._noise(trigrams, lines) or not lines.keys() - self._known.known(lines.keys()):
             return False
-        outputs = (one.output for one in act.memory.recent if one.action.tool not in (None, "notes", "reply"))
+        outputs = (one.output for one in act.memory.recent[-RECENT:] if one.action.tool not in (None, "notes", "reply"))
         return drawn_from(text, outputs) >= FROM_ACTS
 
 
@@ -365,8 +366,20 @@ def _checks(
     return runs, after
 
 
+def _text_shown(act: TakenAct) -> str:
+    """The act's output: of a read, the lines without their numbers."""
+    text = act.outcome.output.text
+    return without_numbers(text) if act.action.skill == "filesystem.read" else text
+
+
+def _shows_all(act: TakenAct) -> bool:
+    """Whether a read showed all of the file, as it is."""
+    shown = act.outcome.output
+    return shown.length == len(shown.text) and without_numbers(shown.text) == shown.text
+
+
 def _met_lines(act: TakenAct, read: _LinesRead, own: frozenset[int]) -> Iterable[int]:
     """The lines that the agent knows after the act: shown, written, and said."""
     said = [value for value in act.action.args.values() if isinstance(value, str)] + [act.action.text or ""]
-    shown = (act.outcome.output.text, act.outcome.error or "", *said)
+    shown = (_text_shown(act), act.outcome.error or "", *said)
     return {*read.lines, *own, *(digest for text in shown for digest in digests_of(lines_of(text)))}

@@ -8,6 +8,7 @@ from typing import Literal
 from conch.actions import effect_of
 from conch.cycle.effects.commands import command_target
 from conch.cycle.effects.lines import hits_of
+from conch.tools import is_output
 from conch_schemas import Action
 
 OutputSource = Literal["file", "hits", "world", "program", "words"]
@@ -33,7 +34,10 @@ _NAVIGATION = frozenset({"read", "list", "grep", "glob", "exists", "info"})
 
 
 def output_source(action: Action) -> OutputSource:
-    """Where the output of an act comes from. Of a tool that is not built in, `world` where it declares that."""
+    """Where the output of an act comes from. Of a tool that is not built in, `world` where it declares that. What is
+    read of a kept output is a program's output still."""
+    if action.tool == "filesystem" and is_output(str(action.args.get("path", ""))):
+        return "program"
     known = _BUILTIN.get(action.skill) or _BUILTIN.get(action.tool or "")
     return known or ("world" if effect_of(action) == "world" else "program")
 

@@ -200,7 +200,7 @@ class AgentFactory:
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
         if (team := team_of(settings, name)) is not None:
             settings = settings.model_copy(update={"mind": lead_mind(settings, team)})
-        origin = RecoveryStart(spec.agentuid, spec.beyond, spec.born)
+        origin = RecoveryStart(spec.agentuid, spec.beyond, spec.born, prompt_limits(settings.mind).history_bytes)
         base = self._child.spec.workspace
         workspace = base if alone else base / name
 
@@ -274,6 +274,7 @@ class AgentFactory:
             frozen=_frozen(mind, settings, home),
             team=team_context(settings, own),
             script=lambda: self._furnishing.script(settings.agent, workspace),
+            outputs=own / "outputs",
         )
 
     def _snapshots(self, own: Path, workspace: Path, settings: Settings) -> SnapshotKeeper | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from conch.actions import Registry
 from conch.cycle.prompts.examples import TaskKind
+from conch.cycle.prompts.question import goals_by_weight
 from conch.minds import RoleTurn, Situation
 from conch_schemas import FileCheck, Goal, TestsCheck
 
@@ -34,7 +35,9 @@ MESSAGES_HEARD = 2
 FILES_AT_ONCE = 3
 """Files that a task lets the model choose from."""
 TURNS = 2
-"""Tasks on one goal in a row, every second cycle one: what a first act began, such as a commit, a second one ends."""
+"""Tasks on one goal in a row: what a first act began, such as a commit, a second one ends."""
+RESTS = 3
+"""With no goal open, one task in so many is to rest."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +82,19 @@ def _argument(name: str, choices: Sequence[str]) -> str:
 
 
 def task_of(situation: Situation) -> BriefTask:
-    """The task of a cycle: a person's message first; then, by turns, a goal and the files."""
+    """The task of a cycle: a person's message; else a goal, the one that matters most first and each in its turn, as a
+    small model may never reach the first one; without an open goal a look at the files, or rest."""
     if situation.message is not None:
         return BriefTask("reply", (f"A person says: {_flat(situation.message, MESSAGE)}",))
-    turn = situation.cycle // 2
-    if situation.cycle % 2 == 0:
-        begin = turn // TURNS % max(1, len(situation.goals))
-        for goal in (*situation.goals[begin:], *situation.goals[:begin]):
-            task = _of_goal(goal, turn, situation)
-            if task.kind != "run" or not _failed(task, situation):
-                return task
-    return _of_files(turn, situation)
+    turn, goals = situation.cycle, goals_by_weight(situation)
+    rounds, begin = divmod(turn // TURNS, max(1, len(goals)))
+    for goal in (*goals[begin:], *goals[:begin]):
+        task = _of_goal(goal, rounds * TURNS + turn % TURNS, situation)
+        if task.kind != "run" or not _failed(task, situation):
+            return task
+    if not goals and turn % RESTS == RESTS - 1:
+        return BriefTask("rest", ("No goal is open and nobody waits.", "Rest"))
+    return _of_files(turn if goals else turn - turn // RESTS, situation)
 
 
 def _of_goal(goal: Goal, turn: int, situation: Situation) -> BriefTask:

@@ -25,11 +25,6 @@ UNREAD_KINDS = ("reflex", "scripted")
 UNREAD_TOKENS = LOCAL_TOKENS
 """Budget of a prompt that is not read as text but recorded, for training: of a small model. It is the larger part of an
 event."""
-MOST_TOKENS = 16_000
-"""Largest budget that is derived from a context window: such a prompt fits into one event as a whole."""
-WINDOW_SHARE = 0.85
-"""Share of the context window, less the reply, that a derived budget uses: the estimate may be too low, and above nine
-tenths the constitution's principle *generative* falls."""
 LEAST_TOKENS = 256
 """Smallest budget that is derived."""
 NOTE_TOKENS = 16
@@ -52,15 +47,18 @@ def prompt_budget(settings: OneMindSettings) -> int:
 
 
 def window_budget(settings: OneMindSettings) -> int:
-    """Most tokens of a prompt that the context window has ample room for; DEFAULT_TOKENS where it is not known."""
-    room = _room(settings)
-    return DEFAULT_TOKENS if room is None else max(LEAST_TOKENS, min(MOST_TOKENS, int(WINDOW_SHARE * room)))
+    """Most tokens of a prompt by the context window: `mind.prompt_share` of it, as far as it has room beside the reply;
+    DEFAULT_TOKENS where it is not known."""
+    window, room = settings.context_window, _room(settings)
+    if window is None or room is None:
+        return DEFAULT_TOKENS
+    return max(LEAST_TOKENS, min(room, int(settings.prompt_share * window)))
 
 
 def _room(settings: OneMindSettings) -> int | None:
     """Tokens of the context window beside the reply, at least half of it; None where the window is not known."""
     window = settings.context_window
-    return None if window is None else max(window - settings.max_tokens, window // 2)
+    return None if window is None else window - settings.reply_tokens
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,19 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 TaskKind = Literal[
-    "reply", "begin", "write", "add to", "run", "correct", "stage", "commit", "look at", "search", "history", "list"
+    "reply",
+    "begin",
+    "write",
+    "add to",
+    "run",
+    "correct",
+    "stage",
+    "commit",
+    "look at",
+    "search",
+    "history",
+    "list",
+    "rest",
 ]
 
 
@@ -114,6 +126,10 @@ EXAMPLES: Final[dict[TaskKind, tuple[TaskExample, ...]]] = {
             "Need: excellence\nList the folder src/a", 'TOOL: filesystem(operation="list", path="src/a")'
         ),
         TaskExample("Need: reliability\nList the folder .", 'TOOL: filesystem(operation="list", path=".")'),
+    ),
+    "rest": (
+        TaskExample("No goal is open and nobody waits.\nRest", "DO_NOTHING: there is nothing to do"),
+        TaskExample("No goal is open and nobody waits.\nRest", "DO_NOTHING: all is done"),
     ),
 }  # fmt: skip
 """By kind: the second one is nearest to the task. Each reply is valid with the built-in tools."""

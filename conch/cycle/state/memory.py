@@ -12,14 +12,14 @@ from conch.actions import effect_of
 from conch.cycle.budget.ledger import BudgetLedger
 from conch.cycle.effects.phases import ROLE_WINDOW, ActPhase, phase_of
 from conch.cycle.grounding.sensors import SensorReading, heard
+from conch.cycle.state.acts import RecentAct, remembered_act, with_act
 from conch.cycle.state.effects import touched
-from conch.cycle.state.rewards import with_lesson, with_reward, with_short_arguments
+from conch.cycle.state.rewards import with_lesson, with_reward
 from conch.cycle.state.sessions import AnsweredTurn, answered_message, with_rating, with_turn
 from conch.cycle.state.work import WorkLedger
 from conch.folds import MOST_LEAP
 from conch.minds import ActReward, Lesson, Purpose, RecentOutcome
 from conch.teams import TEAM_KINDS, TeamState, followed
-from conch.text import cut
 from conch_schemas import (
     ActApproved,
     ActAsked,
@@ -54,16 +54,6 @@ from conch_schemas import (
     task_step_id,
 )
 
-RECENT = 10
-RECENT_OUTPUT = 2000
-"""Characters of an output's beginning, and about as many of an argument, that the memory keeps."""
-RESULT_BYTES = 8 * 1024
-"""Bytes of the outputs of the last WHOLE_RESULTS acts that the memory keeps, encoded: beginning and end."""
-WHOLE_RESULTS = 3
-RECENT_ERROR = 500
-"""Characters of an error, and of an invalid reply, that the memory keeps."""
-RECENT_ARGS = 10
-"""Arguments of an invalid call that the memory keeps; a valid one has no more than its tool takes."""
 HOUR = 3600.0
 TICK = 10.0
 """Seconds of token use that are summed into one entry."""
@@ -77,6 +67,10 @@ MOST_ANSWERED = 1000
 MOST_SETTLED = 20
 """Decisions on acts that are kept, so that a person who decides again is told which one counts."""
 
+MOST_REACHED = 10
+"""Reached goals that are kept, so that no mind does them twice."""
+REACHED_TEXT = 200
+"""Characters of a reached goal's statement that are kept."""
 MOST_PROPOSED = 100
 """Times of proposals that are kept: as many as a day may have."""
 MOST_VETOED = 100
@@ -161,22 +155,6 @@ class TaskEpisode(_MemoryModel):
     """The phases of its last acts that have one, ROLE_WINDOW at most; the task is in the last of them."""
 
 
-class RecentAct(_MemoryModel):
-    """One of the last acts."""
-
-    cycle: int
-    action: Action
-    """Its arguments, each with about RECENT_OUTPUT characters at most."""
-    status: str
-    output: str
-    """The output's beginning."""
-    error: str = ""
-    result: str = ""
-    """The output's beginning and end, where `output` has not all of it and the act is one of the last WHOLE_RESULTS."""
-    raw: str = ""
-    """The beginning of the reply, where it is no valid action."""
-
-
 class UnansweredMessage(_MemoryModel):
     """A message that is not answered yet."""
 
@@ -195,6 +173,15 @@ class TokensSpent(_MemoryModel):
     time: float
     """Seconds since the epoch, of the latest of them."""
     tokens: int
+
+
+class ReachedGoal(_MemoryModel):
+    """A goal that was reached."""
+
+    cycle: int
+    """The last cycle that had begun."""
+    statement: str
+    """Its beginning."""
 
 
 class BroughtMaterial(_MemoryModel):
@@ -255,6 +242,12 @@ class AgentMemory(_MemoryModel):
     senses: dict[str, SensorReading] = Field(default_factory=dict)
     """The last reading of each sensor; the most recent one is last."""
     recent: tuple[RecentAct, ...] = ()
+    """The last acts, the oldest first."""
+    room: int = Field(default=0, exclude_if=lambda room: not room)
+    """Bytes that the last acts may take, as the prompts of the agent's mind have room for; at least the last few acts
+    are kept."""
+    reached: tuple[ReachedGoal, ...] = Field(default=(), exclude_if=lambda reached: not reached)
+    """The goals that were reached last, MOST_REACHED at most, the newest last."""
     rewards: dict[int, ActReward] = Field(default_factory=dict)
     """The rewards of the last acts, by cycle, as far as they are known."""
     lessons: tuple[Lesson, ...] = ()
@@ -309,6 +302,7 @@ class AgentMemory(_MemoryModel):
                 result=act.result or act.output,
                 raw=act.raw,
                 reward=self.rewards.get(act.cycle),
+                thought=act.thought,
             )
             for act in self.recent
         )
@@ -397,7 +391,8 @@ def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update={"senses": heard(memory.senses, event)})
         case ExperienceRecorded():
             lessons = with_lesson(memory.lessons, event)
-            return memory.model_copy(update={"rewards": with_reward(memory.rewards, event), "lessons": lessons})
+            rewards = with_reward(memory.rewards, event, len(memory.recent))
+            return memory.model_copy(update={"rewards": rewards, "lessons": lessons})
         case BudgetReserved():
             return memory.model_copy(update={"budget": memory.budget.reserved(event)})
         case PolicySet():
@@ -429,7 +424,9 @@ def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
         case GoalDropped(vetoed=True) if event.goal in memory.goals:
             vetoed = (*memory.vetoed, event.goal)[-MOST_VETOED:]
             return memory.model_copy(update=_goal_over(memory, event) | {"vetoed": vetoed})
-        case GoalReached() | GoalDropped() if event.goal in memory.goals:
+        case GoalReached() if event.goal in memory.goals:
+            return memory.model_copy(update=_goal_over(memory, event) | {"reached": _with_reached(memory, event)})
+        case GoalDropped() if event.goal in memory.goals:
             return memory.model_copy(update=_goal_over(memory, event))
     return memory
 
@@ -471,6 +468,11 @@ def _without_goal(memory: AgentMemory, event: GoalReached | GoalDropped) -> dict
     if isinstance(event, GoalReached) and parent is not None and (ended.pays or not parent.pays):
         goals[parent.goal.id] = parent.model_copy(update={"children_reached": parent.children_reached + 1})
     return goals
+
+
+def _with_reached(memory: AgentMemory, event: GoalReached) -> tuple[ReachedGoal, ...]:
+    reached = ReachedGoal(cycle=max(0, memory.next_cycle - 1), statement=event.statement[:REACHED_TEXT])
+    return (*memory.reached, reached)[-MOST_REACHED:]
 
 
 def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:
@@ -542,19 +544,7 @@ def _tokens(usage: Usage) -> int:
 
 
 def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
-    assert event.cycle is not None
-    outcome = event.outcome
-    act = RecentAct(
-        cycle=event.cycle,
-        action=_short(event.action),
-        status=outcome.status,
-        output=outcome.output.text[:RECENT_OUTPUT],
-        error=(outcome.error or event.action.reason or "")[:RECENT_ERROR],
-        result=cut(outcome.output.text, RESULT_BYTES).text if len(outcome.output.text) > RECENT_OUTPUT else "",
-        raw="" if event.action.valid else event.raw[:RECENT_ERROR],
-    )
-    earlier = [_with_short_result(one) for one in memory.recent[: 1 - WHOLE_RESULTS]]
-    recent = (*earlier, *memory.recent[1 - WHOLE_RESULTS :], act)
+    recent = with_act(memory.recent, remembered_act(event, memory.room), memory.room)
     goals = dict(memory.goals)
     for check in event.goals:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
@@ -562,7 +552,7 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
     since = {id: active.since for id, active in memory.goals.items()}
     after = {
         "taken": event,
-        "recent": recent[-RECENT:],
+        "recent": recent,
         "goals": goals,
         "budget": _acted(memory, event),
         "work": memory.work.acted(event, since),
@@ -626,13 +616,3 @@ def _reflected(memory: AgentMemory, event: CycleReflected) -> dict[str, TaskEpis
         return others
     tokens = worked_on.tokens + event.usage.output_tokens
     return others | {act.episode: worked_on.model_copy(update={"tokens": tokens})}
-
-
-def _with_short_result(act: RecentAct) -> RecentAct:
-    return act.model_copy(update={"result": ""}) if act.result else act
-
-
-def _short(action: Action) -> Action:
-    if not action.valid and len(action.args) > RECENT_ARGS:
-        action = action.model_copy(update={"args": dict(list(action.args.items())[:RECENT_ARGS])})
-    return with_short_arguments(action, RECENT_OUTPUT)

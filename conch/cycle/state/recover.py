@@ -39,6 +39,8 @@ class RecoveryStart:
     """The experience store has joined cycles below this one: none below it begins or acts again."""
     born: int | None = None
     """For an agent without a checkpoint: no event up to this sequence is its own. None: not known."""
+    room: int | None = None
+    """Bytes that its memory may take for its last acts; None: as many as before."""
     rests: bool = False
     """It does not run in this process: without a checkpoint, its events are not searched."""
 
@@ -85,7 +87,9 @@ async def recover_all(bus: Bus, origins: Mapping[str, RecoveryStart]) -> dict[st
     found: dict[str, RecoveredAgent | ConchError] = {}
     entries = await concurrently(lambda agent: bus.get(memory_key(agent)), origins)
     for agent, entry in zip(origins, entries, strict=True):
-        at = RecoveredAgent(AgentMemory(), end=state.last, read=0, epoch=state.epoch, revision=0)
+        at = RecoveredAgent(
+            AgentMemory(room=origins[agent].room or 0), end=state.last, read=0, epoch=state.epoch, revision=0
+        )
         if entry is None and origins[agent].rests:
             continue
         try:
@@ -120,6 +124,8 @@ def _begun(at: RecoveredAgent, agent: str, origin: RecoveryStart, entry: KeyValu
     written = _snapshot(agent, entry.value)
     refuse_stranger(agent, origin.agentuid, written.agentuid)
     at.memory, at.revision = written.memory, entry.revision
+    if origin.room is not None:
+        at.memory = at.memory.model_copy(update={"room": origin.room})
     if written.epoch == at.epoch:
         at.read = min(written.seq, at.end)
     return at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -11,9 +12,13 @@ from conch.minds import ActReward, Lesson, RewardLine
 from conch_schemas import Action, ExperienceRecorded
 
 REWARDED = 16
-"""Acts whose rewards are remembered: a score may come some cycles after the act."""
+"""Acts whose rewards are remembered at least: a score may come some cycles after the act."""
+LATE = 6
+"""Acts whose rewards are remembered beyond those that are remembered themselves: those may come first."""
 LESSONS = 4
 """Best acts that are remembered, and as many worst ones."""
+SHORT_LINES, SHORT_WHY = 3, 60
+"""Lines of an earlier act's reward that are remembered, and characters of each explanation."""
 WHY = 200
 """Most characters of an explanation, and of a lesson's result."""
 LESSON_ARGUMENT = 300
@@ -33,13 +38,20 @@ def reward_of(experience: ExperienceRecorded) -> ActReward:
     return ActReward(experience.total, lines, experience.complete, experience.revision)
 
 
-def with_reward(known: Mapping[int, ActReward], experience: ExperienceRecorded) -> dict[int, ActReward]:
-    """The rewards by cycle with this experience's. An earlier revision than the known one changes nothing."""
+def with_reward(known: Mapping[int, ActReward], experience: ExperienceRecorded, acts: int = 0) -> dict[int, ActReward]:
+    """The rewards by cycle with this experience's. An earlier revision than the known one changes nothing. `acts`: how
+    many acts are remembered. Of all but the last REWARDED the total stays, with its largest lines in a few words."""
     cycle = experience.cycle
     if cycle is None or (cycle in known and known[cycle].revision >= experience.revision):
         return dict(known)
     found = {**known, cycle: reward_of(experience)}
-    return {cycle: found[cycle] for cycle in sorted(found)[-REWARDED:]}
+    kept = sorted(found)[-max(REWARDED, acts + LATE) :]
+    return {cycle: found[cycle] for cycle in kept} | {cycle: _short(found[cycle]) for cycle in kept[:-REWARDED]}
+
+
+def _short(reward: ActReward) -> ActReward:
+    lines = sorted(reward.lines, key=lambda line: -abs(line.amount))[:SHORT_LINES]
+    return replace(reward, lines=tuple(replace(line, why=line.why[:SHORT_WHY]) for line in lines))
 
 
 def with_lesson(known: Sequence[Lesson], experience: ExperienceRecorded) -> tuple[Lesson, ...]:

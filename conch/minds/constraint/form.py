@@ -21,8 +21,9 @@ class ConstraintForm(Protocol):
     kind: Constraint
     """What the reply is held to, as it is recorded."""
 
-    def fields(self, registry: Registry, longest: int) -> RequestFields:
-        """The fields of a request. `longest`: most characters of each text of the reply, where the form has a limit."""
+    def fields(self, registry: Registry, longest: int | None) -> RequestFields:
+        """The fields of a request. `longest`: most characters of each text of the reply, where the form has a limit;
+        None: as many as the tokens allow."""
         ...
 
     def begun(self, reply: StreamedReply, text: str) -> bool:

@@ -24,7 +24,7 @@ class LlamaGrammar:
     field = "grammar"
     kind: Constraint = "grammar"
 
-    def fields(self, registry: Registry, longest: int) -> RequestFields:
+    def fields(self, registry: Registry, longest: int | None) -> RequestFields:
         """The grammar of all actions."""
         return {"grammar": _grammar(registry.specs, longest)}
 
@@ -43,11 +43,11 @@ class VllmGrammar(LlamaGrammar):
 
     field = "structured_outputs"
 
-    def fields(self, registry: Registry, longest: int) -> RequestFields:
+    def fields(self, registry: Registry, longest: int | None) -> RequestFields:
         """The grammar of all actions."""
         return {"structured_outputs": {"grammar": _grammar(registry.specs, longest)}}
 
 
 @lru_cache(maxsize=8)
-def _grammar(specs: tuple[object, ...], longest: int) -> str:
+def _grammar(specs: tuple[object, ...], longest: int | None) -> str:
     return gbnf(Registry(specs), longest=longest)  # type: ignore[arg-type]

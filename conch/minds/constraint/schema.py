@@ -20,7 +20,7 @@ class ResponseSchema:
     field = "response_format"
     kind: Constraint = "schema"
 
-    def fields(self, registry: Registry, longest: int) -> RequestFields:
+    def fields(self, registry: Registry, longest: int | None) -> RequestFields:
         """The schema of all actions. It has no `maxLength`, which strict mode refuses."""
         del longest
         schema: RequestFields = {"name": "action", "strict": True, "schema": json_schema(registry)}

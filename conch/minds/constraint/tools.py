@@ -24,7 +24,7 @@ class ToolCalls:
     field = "tools"
     kind: Constraint = "tools"
 
-    def fields(self, registry: Registry, longest: int) -> RequestFields:
+    def fields(self, registry: Registry, longest: int | None) -> RequestFields:
         """Every call that is an action, and that one is required."""
         del longest
         tools: list[JsonValue] = [

@@ -14,6 +14,7 @@ from typing import Literal
 
 from conch.tools.isolation.cgroup import ControlGroup
 from conch.tools.isolation.kernel import read_kernel
+from conch.tools.isolation.output import ProgramOutput
 from conch.tools.isolation.pipes import Pipe
 from conch.tools.isolation.processes import ProcessFamily, kernel_memory_of, memory_of
 
@@ -39,7 +40,6 @@ class ProgramLimits:
 
     processes: int
     memory_mib: int
-    output_kib: int
 
 
 class RunningProgram:
@@ -49,14 +49,21 @@ class RunningProgram:
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], output: Pipe, status: Pipe, group: ControlGroup, limits: ProgramLimits
+        self,
+        process: subprocess.Popen[bytes],
+        output: Pipe,
+        status: Pipe,
+        group: ControlGroup,
+        limits: ProgramLimits,
+        content: ProgramOutput,
     ) -> None:
+        """`content` takes what it writes."""
         self.process = process
         self.report: dict[str, int] = {}
         """`child-pid`, the first process of the sandbox, and `exit-code`; complete after `wait`."""
         self._output, self._status = output, status
         self._group, self._limits = group, limits
-        self._content = bytearray()
+        self._content = content
         self._news = asyncio.Event()
         self._tasks_before = _tasks()
         self._too_much_memory = f"the program took more than {limits.memory_mib} MiB of memory and was ended"
@@ -81,9 +88,9 @@ class RunningProgram:
 
     def output(self) -> str:
         """The output, up to the limit; processes that still write are not waited for."""
-        while not self._flooded() and self._take():
+        while self._content.excess is None and self._take():
             pass
-        return bytes(self._content[: self._limits.output_kib * 1024]).decode(errors="replace")
+        return self._content.text()
 
     async def _watch(self, timeout: float) -> Excess | None:
         clock = asyncio.get_running_loop().time
@@ -94,8 +101,8 @@ class RunningProgram:
                     async with asyncio.timeout(min(pause, max(0.0, deadline - clock()))):
                         await self._news.wait()
                 self._news.clear()
-                if self._flooded():
-                    return "error", f"the program wrote more than {self._limits.output_kib} KiB and was ended"
+                if (written := self._content.excess) is not None:
+                    return "error", f"the program {written} and was ended"
                 if self.process.poll() is not None:
                     return ("error", self._too_much_memory) if self._starved() else None
                 if clock() >= deadline:
@@ -151,17 +158,14 @@ class RunningProgram:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
-    def _flooded(self) -> bool:
-        return len(self._content) > self._limits.output_kib * 1024
-
     def _take(self) -> bool:
         """Read some output; False when there is none."""
         try:
             some = os.read(self._output.read, 65536)
         except BlockingIOError:
             return False
-        self._content += some
-        if not some or self._flooded():
+        self._content.add(some)
+        if not some or self._content.excess is not None:
             asyncio.get_running_loop().remove_reader(self._output.read)
             self._news.set()
         return bool(some)

@@ -20,6 +20,7 @@ from conch.errors import ToolError
 from conch.processes import BubblewrapTrial, SandboxHost, bubblewrap_remedy, try_bubblewraps
 from conch.tools.isolation import bubblewrap
 from conch.tools.isolation.cgroup import group
+from conch.tools.isolation.output import Overflow, ProgramOutput
 from conch.tools.isolation.pipes import Pipe, pipe, text
 from conch.tools.isolation.program import ProgramLimits, RunningProgram
 from conch.tools.isolation.root import WorkspaceRoot
@@ -71,6 +72,8 @@ class SandboxJob:
     stdin: IO[bytes] | None = None
     mounts: tuple[str, ...] = ()
     """Options for bubblewrap: mounts over the workspace."""
+    overflow: Overflow | None = None
+    """Where its output goes that is too long to be shown; None: nowhere, and `output_kib` ends it."""
 
 
 class Sandbox:
@@ -130,10 +133,12 @@ class Sandbox:
         timeout: float,
         env: Mapping[str, str] | None = None,
         stdin: IO[bytes] | None = None,
+        overflow: Overflow | None = None,
     ) -> ProcessResult:
         """Run a program in `workspace` for at most `timeout` seconds, with `env` added to the minimal environment.
 
-        It reads `stdin`, a file, or nothing.
+        It reads `stdin`, a file, or nothing. An output that is too long to be shown goes into `overflow`, whole, and is
+        shown in part; without one a program that writes more than `output_kib` is ended.
 
         Returns, also at a time or resource limit, once everything that the program started has died (unconfined: what
         has not left its session). It raises no errors of its own; a cancelled call kills everything first.
@@ -145,7 +150,7 @@ class Sandbox:
             return ProcessResult("error", error=f"the workspace {workspace} is gone; make the directory again")
         if any("\0" in word for word in argv):
             return ProcessResult("error", error="a NUL character cannot be in a command")
-        job = SandboxJob(tuple(argv), workspace, timeout, env or {}, stdin)
+        job = SandboxJob(tuple(argv), workspace, timeout, env or {}, stdin, overflow=overflow)
         try:
             root = WorkspaceRoot(workspace)
         except OSError as error:
@@ -197,8 +202,9 @@ class Sandbox:
             )
         output.close_write()
         status.close_write()
-        limits = ProgramLimits(self.settings.processes, self.settings.memory_mib, self.settings.output_kib)
-        return RunningProgram(process, output, status, group_, limits)
+        limits = ProgramLimits(self.settings.processes, self.settings.memory_mib)
+        content = ProgramOutput(self.settings.output_kib * 1024, job.overflow)
+        return RunningProgram(process, output, status, group_, limits, content)
 
     def _result(self, program: RunningProgram, excess: tuple[Literal["error", "timeout"], str] | None) -> ProcessResult:
         output, code = program.output(), program.process.returncode

@@ -12,6 +12,7 @@ from conch.actions import effect_of
 from conch.cycle.budget.ledger import BudgetLedger
 from conch.cycle.effects.phases import ROLE_WINDOW, ActPhase, phase_of
 from conch.cycle.grounding.sensors import SensorReading, heard
+from conch.cycle.sleep.state import SleepState
 from conch.cycle.state.effects import touched
 from conch.cycle.state.rewards import with_lesson, with_reward, with_short_arguments
 from conch.cycle.state.sessions import AnsweredTurn, answered_message, with_rating, with_turn
@@ -27,6 +28,8 @@ from conch_schemas import (
     ActionDecided,
     ActionTaken,
     AdapterShadowed,
+    AgentSlept,
+    AgentWoke,
     AnsweredMessage,
     AnswerRated,
     BudgetReached,
@@ -93,6 +96,8 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
     MessageSent,
     BudgetReserved,
     BudgetReached,
+    AgentSlept,
+    AgentWoke,
     MemoryConsolidated,
     *TEAM_KINDS,
 )
@@ -259,6 +264,8 @@ class AgentMemory(_MemoryModel):
     spent: tuple[TokensSpent, ...] = ()
     budget: BudgetLedger = Field(default=BudgetLedger(), exclude_if=lambda ledger: ledger == BudgetLedger())
     """What it used within the last day, for the limits of its budget."""
+    sleep: SleepState = Field(default=SleepState(), exclude_if=lambda sleep: sleep == SleepState())
+    """Its sleep, and its acts as far as they decide on that."""
     shadowed: int = Field(default=-1, exclude_if=lambda cycle: cycle < 0)
     """The last cycle whose act a candidate was asked for beside; -1: none was."""
     team: TeamState | None = Field(default=None, exclude_if=lambda team: team is None)
@@ -390,6 +397,10 @@ def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update={"rewards": with_reward(memory.rewards, event), "lessons": lessons})
         case BudgetReserved():
             return memory.model_copy(update={"budget": memory.budget.reserved(event)})
+        case AgentSlept():
+            return memory.model_copy(update={"sleep": memory.sleep.slept(event)})
+        case AgentWoke():
+            return memory.model_copy(update={"sleep": memory.sleep.woke(event)})
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
@@ -541,6 +552,7 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
             goals[check.goal] = _checked(active, check, event)
     after = {"taken": event, "recent": recent[-RECENT:], "goals": goals, "budget": _acted(memory, event)}
+    after["sleep"] = memory.sleep.acted(event)
     return memory.model_copy(update=after | {"episodes": worked_on(memory, event)})
 
 

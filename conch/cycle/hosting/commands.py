@@ -23,7 +23,7 @@ from conch_schemas import SESSION_PATTERN, AgentPaused, AgentResumed, Goal, Json
 
 SHOWN = 100
 """Agents that one status shows; those that wait for something come first."""
-_AT_EASE = ("running", "starting", "ended")
+_AT_EASE = ("running", "asleep", "starting", "ended")
 PASSED_ON: Final = "passed_on"
 """Field of a request for all agents that another agent process has passed on."""
 STATUS_SECONDS, OTHER_SECONDS = 0.7, 3.0

@@ -18,6 +18,8 @@ from conch_schemas import (
     OF_TRAINING,
     ActionDecided,
     ActionTaken,
+    AgentSlept,
+    AgentWoke,
     AlarmKind,
     AlarmRaised,
     BudgetReached,
@@ -230,6 +232,12 @@ class EventCounter:
         self._to.budget_waits.set(math.inf if event.until is None else event.until.timestamp(), agent)
         self._waiting.add(agent)
 
+    def _slept(self, event: AgentSlept, _at: float) -> None:
+        self._to.asleep.set(event.until.timestamp(), self._agents(event.agent))
+
+    def _woke(self, event: AgentWoke, _at: float) -> None:
+        self._to.asleep.set(0.0, self._agents(event.agent))
+
     def _marked(self, event: MarkWitnessed, _at: float) -> None:
         self._to.marks(self._agents(event.agent)).inc()
 
@@ -341,4 +349,6 @@ _COUNTS: Final[dict[type[Event], Callable[[EventCounter, Any, float], None]]] = 
     ConsumerFailed: EventCounter._failed,
     AlarmRaised: EventCounter._alarmed,
     BudgetReached: EventCounter._ceiling,
+    AgentSlept: EventCounter._slept,
+    AgentWoke: EventCounter._woke,
 }

@@ -208,9 +208,9 @@ async def test_a_pipe_says_on_stderr_what_is_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [("paused", "conch resume"), ("approval", "conch approve list"), ("budget", "conch status")]
+    ("state", "words"), [("paused", "conch resume"), ("approval", "conch approve list"), ("budget", "until 09:12")]
 )
 def test_an_agent_that_answers_nothing_is_said_to_wait(state: str, words: str) -> None:
-    """With the command that helps."""
-    assert words in works_words("echo", AgentWorks("", 0.0, state))
+    """With the command that helps, or the end of the pause."""
+    assert words in works_words("echo", AgentWorks("", 0.0, state, "all is used: paused until 09:12 UTC"))
     assert words not in works_words("echo", AgentWorks("think", 1.0, "running"))

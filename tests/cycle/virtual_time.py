@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from conch.cycle.publish import AgentPublisher
+from conch_schemas import Event
+
 T = TypeVar("T")
 
 BEGAN = datetime(2026, 3, 1, 22, 0, tzinfo=UTC)
@@ -57,6 +60,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return BEGAN + timedelta(seconds=self.virtual.passed) + self.wall_offset
 
 
+_as_it_is = AgentPublisher.publish
+
+
+async def _publish(publisher: AgentPublisher, event: Event) -> None:
+    await _as_it_is(publisher, event.model_copy(update={"time": WallClock.now()}))
+
+
 class WallClock(datetime):
     """Stands for `datetime`: now is the loop's wall clock."""
 
@@ -69,7 +79,8 @@ class WallClock(datetime):
 
 
 def run_virtually(monkeypatch: pytest.MonkeyPatch, test: Coroutine[Any, Any, T]) -> T:
-    """The test's result, in a loop of its own whose time goes on by itself."""
+    """The test's result, in a loop of its own whose time goes on by itself; the agent's events have that time."""
     monkeypatch.setattr("conch.cycle.sleep.sleeper.datetime", WallClock)
+    monkeypatch.setattr(AgentPublisher, "publish", _publish)
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(test)

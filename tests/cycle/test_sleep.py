@@ -149,7 +149,7 @@ def test_a_goal_wakes_it_and_keeps_it_awake_for_some_acts(night: Any, sleepy: Li
 
     assert woken(sleepy)[0] == "goal"
     assert len(sleepy.facts(ActionTaken)) == 1 + 4
-    assert sleepy.facts(AgentSlept)[-1].why == "of 1 open goals 4 acts brought 1 no further"
+    assert sleepy.facts(AgentSlept)[-1].why == "4 acts in a row brought no open goal further"
 
 
 def test_a_goal_that_is_dropped_wakes_it(night: Any, sleepy: Life) -> None:
@@ -173,7 +173,7 @@ def test_a_goal_of_its_own_that_no_person_accepted_lets_it_sleep(night: Any, sle
     async def test(running: Running) -> None:
         await running.agent.people_inbox.set_goal(mine, by="agent")
         await asleep(running)
-        assert "1 wait for a person's decision" in running.one.control.why
+        assert "each open goal waits for a person's decision" in running.one.control.why
         await running.ask("goal", {"accept": "mine"})
         await awake(running)
 
@@ -291,8 +291,8 @@ def test_its_status_says_that_it_sleeps_and_until_when(night: Any, sleepy: Life)
 
     assert status["state"] == "asleep"
     assert 10 <= (datetime.fromisoformat(status["until"]) - BEGAN).total_seconds() <= 12
-    assert status["why"].startswith("no goal is open; until 2026-03-01 22:00:1")
-    assert status["why"].endswith(" UTC, a message, a goal or a changed file wakes it")
+    assert status["why"].startswith("until 2026-03-01 22:00:1")
+    assert status["why"].endswith(" UTC: no goal is open; a message, a goal or a changed file wakes it")
 
 
 async def test_a_run_of_a_set_number_of_cycles_does_not_sleep(sleepy: Life) -> None:

@@ -45,9 +45,10 @@ def reason_to_sleep(memory: AgentMemory, settings: SleepSettings, roles: int = 1
     rest = [active for active in memory.goals.values() if active.pays]
     if any(not tried or memory.next_cycle - active.since < settings.after for active in rest):
         return None
-    said = [f"{len(waits)} wait for a person's decision (conch goal accept)"] if waits else []
-    said += [f"{settings.after} acts brought {len(rest)} no further"] if rest else []
-    return f"of {len(memory.goals)} open goals " + ", ".join(said)
+    if not rest:
+        return "each open goal waits for a person's decision (conch goal list)"
+    others = f", and {len(waits)} more wait for a person's decision" if waits else ""
+    return f"{settings.after} acts in a row brought no open goal further{others}"
 
 
 def length(state: SleepState, settings: SleepSettings) -> float:

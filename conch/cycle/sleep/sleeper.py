@@ -89,7 +89,7 @@ class Sleeper:
         number, until = self._memory().sleep.number, datetime.now(UTC) + timedelta(seconds=seconds)
         event = self._facts.outside(AgentSlept, str(number), number=number, seconds=seconds, until=until, why=why)
         await self._facts.publish(event)
-        self._control.asleep(f"{why}; until {until:%Y-%m-%d %H:%M:%S} UTC, {WAKERS}")
+        self._control.asleep(f"until {until:%Y-%m-%d %H:%M:%S} UTC: {why}; {WAKERS}")
 
     async def _wake(self, wake: Wake, seconds: float) -> None:
         present = self._memory().sleep.present

@@ -153,8 +153,8 @@ class ForkService:
         self._used[candidate.agent] = ledger.settled("fork", candidate.time.timestamp(), tokens, money)
 
     async def _is_used_up(self, bus: Bus, agent: str) -> bool:
-        """Whether the agent, as of its last checkpoint, and its forks have used a limit of tokens or money up to what is
-        kept for people."""
+        """Whether the agent, as of its last checkpoint, and its forks have used a limit of tokens or money, up to what
+        is kept for people."""
         entry = await bus.get(memory_key(agent))
         own = BudgetLedger() if entry is None else MemoryRecord[AgentMemory].decode(entry.value).memory.budget
         limits = limits_of(self._settings.budget)

@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pytest
 
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
     from tests.cycle.conftest import CrashingBus, Life
 
 HOUR = 3600.0
+T = TypeVar("T")
+
+
+class Night(Protocol):
+    """`night(test)`: the test with a running agent, in a time that goes on by itself; its result."""
+
+    def __call__(self, test: Callable[[Running], Awaitable[T]], /) -> T:
+        """Runs the test."""
+
+
 ANSWER = 'TOOL: reply(text="here")'
 
 
@@ -51,14 +61,17 @@ def sleepy(life: Life) -> Life:
 
 
 @pytest.fixture
-def night(monkeypatch: pytest.MonkeyPatch, sleepy: Life) -> Callable[[Callable[[Running], Awaitable[Any]]], Any]:
-    """`night(test)`: the test with a running agent, in a time that goes on by itself."""
+def night(monkeypatch: pytest.MonkeyPatch, sleepy: Life) -> Night:
+    """An agent that runs without an end, of the settings of the test."""
 
-    async def whole(test: Callable[[Running], Awaitable[Any]]) -> Any:
-        async with living(sleepy) as running:
-            return await test(running)
+    def begin(test: Callable[[Running], Awaitable[T]], /) -> T:
+        async def whole() -> T:
+            async with living(sleepy) as running:
+                return await test(running)
 
-    return lambda test: run_virtually(monkeypatch, whole(test))
+        return run_virtually(monkeypatch, whole())
+
+    return begin
 
 
 @asynccontextmanager
@@ -99,7 +112,7 @@ def woken(life: Life) -> list[str]:
     return [fact.by for fact in life.facts(AgentWoke)]
 
 
-def test_an_hour_with_nothing_to_do_asks_the_mind_twice_at_most(night: Any, sleepy: Life) -> None:
+def test_an_hour_with_nothing_to_do_asks_the_mind_twice_at_most(night: Night, sleepy: Life) -> None:
     """The sleeps double, and their ends ask nothing: one cycle, of a thought and a decision."""
     night(lambda running: asyncio.sleep(HOUR))
 
@@ -109,7 +122,7 @@ def test_an_hour_with_nothing_to_do_asks_the_mind_twice_at_most(night: Any, slee
     assert woken(sleepy) == ["stop"]
 
 
-def test_a_message_wakes_it_at_once(night: Any, sleepy: Life) -> None:
+def test_a_message_wakes_it_at_once(night: Night, sleepy: Life) -> None:
     """It is awake within a second, answers, and sleeps again from ten seconds on."""
 
     async def test(running: Running) -> float:
@@ -135,7 +148,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_a_goal_wakes_it_and_keeps_it_awake_for_some_acts(night: Any, sleepy: Life) -> None:
+def test_a_goal_wakes_it_and_keeps_it_awake_for_some_acts(night: Night, sleepy: Life) -> None:
     """Set, it is worked at; after `cycle.sleep.after` acts without an effect the agent sleeps with it open."""
     sleepy.configured(cycle={"sleep": {"first": 10.0, "after": 4}})
 
@@ -152,7 +165,7 @@ def test_a_goal_wakes_it_and_keeps_it_awake_for_some_acts(night: Any, sleepy: Li
     assert sleepy.facts(AgentSlept)[-1].why == "4 acts in a row brought no open goal further"
 
 
-def test_a_goal_that_is_dropped_wakes_it(night: Any, sleepy: Life) -> None:
+def test_a_goal_that_is_dropped_wakes_it(night: Night, sleepy: Life) -> None:
     """By whomever."""
     sleepy.configured(goals=[goal()], cycle={"sleep": {"first": 10.0, "after": 1}})
 
@@ -166,7 +179,7 @@ def test_a_goal_that_is_dropped_wakes_it(night: Any, sleepy: Life) -> None:
     assert woken(sleepy)[0] == "goal"
 
 
-def test_a_goal_of_its_own_that_no_person_accepted_lets_it_sleep(night: Any, sleepy: Life) -> None:
+def test_a_goal_of_its_own_that_no_person_accepted_lets_it_sleep(night: Night, sleepy: Life) -> None:
     """It waits for a person, whose acceptance wakes it."""
     mine = Goal(id="mine", statement="Mine.", check=FileCheck(path="mine"))
 
@@ -182,7 +195,7 @@ def test_a_goal_of_its_own_that_no_person_accepted_lets_it_sleep(night: Any, sle
     assert woken(sleepy)[0] == "goal"
 
 
-def test_a_changed_file_wakes_it_within_seconds(night: Any, sleepy: Life) -> None:
+def test_a_changed_file_wakes_it_within_seconds(night: Night, sleepy: Life) -> None:
     """Whoever changed it; what the agent itself wrote before it slept does not."""
     (sleepy.workspace / "mine.md").write_text("written in its last act")
 
@@ -197,7 +210,7 @@ def test_a_changed_file_wakes_it_within_seconds(night: Any, sleepy: Life) -> Non
     assert woken(sleepy)[0] == "file"
 
 
-def test_a_program_that_writes_for_ever_does_not_keep_it_awake(night: Any, sleepy: Life) -> None:
+def test_a_program_that_writes_for_ever_does_not_keep_it_awake(night: Night, sleepy: Life) -> None:
     """Such as one that the agent started: after a few wakes an hour, changes are seen at the end of a sleep alone, and
     the sleeps grow."""
     log = sleepy.workspace / "program.log"
@@ -219,7 +232,7 @@ def test_a_program_that_writes_for_ever_does_not_keep_it_awake(night: Any, sleep
     assert max(slept(sleepy)) == HOUR
 
 
-def test_a_sensor_wakes_it_when_its_value_is_another_one(night: Any, sleepy: Life) -> None:
+def test_a_sensor_wakes_it_when_its_value_is_another_one(night: Night, sleepy: Life) -> None:
     """The same value again is no news."""
 
     async def test(running: Running) -> None:
@@ -245,7 +258,7 @@ def reading(value: float) -> SenseMeasured:
 _numbers = itertools.count()
 
 
-def test_a_deadline_wakes_it_and_ends_the_goal(night: Any, sleepy: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_wakes_it_and_ends_the_goal(night: Night, sleepy: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next cycle drops the goal."""
     deadline = BEGAN + timedelta(seconds=500)
     sleepy.configured(goals=[goal(deadline=deadline)], cycle={"sleep": {"first": 10.0, "after": 1}})
@@ -261,7 +274,7 @@ def test_a_deadline_wakes_it_and_ends_the_goal(night: Any, sleepy: Life, monkeyp
     assert [fact.goal for fact in sleepy.facts(GoalDropped)] == ["g"]
 
 
-def test_the_end_of_a_pause_wakes_it(night: Any, sleepy: Life) -> None:
+def test_the_end_of_a_pause_wakes_it(night: Night, sleepy: Life) -> None:
     """Paused asleep it is paused, whatever comes; let go on it looks."""
 
     async def test(running: Running) -> None:
@@ -280,7 +293,7 @@ def test_the_end_of_a_pause_wakes_it(night: Any, sleepy: Life) -> None:
     assert len(sleepy.mind.asked) >= 4
 
 
-def test_its_status_says_that_it_sleeps_and_until_when(night: Any, sleepy: Life) -> None:
+def test_its_status_says_that_it_sleeps_and_until_when(night: Night, sleepy: Life) -> None:
     """And what wakes it."""
 
     async def test(running: Running) -> dict[str, Any]:
@@ -304,7 +317,7 @@ async def test_a_run_of_a_set_number_of_cycles_does_not_sleep(sleepy: Life) -> N
     assert slept(sleepy) == []
 
 
-def test_a_clock_that_is_set_while_it_sleeps_changes_no_duration(night: Any, sleepy: Life) -> None:
+def test_a_clock_that_is_set_while_it_sleeps_changes_no_duration(night: Night, sleepy: Life) -> None:
     """Forwards or back: the sleep ends, as its end would be wrong, and the agent sleeps on without a question."""
 
     async def test(running: Running) -> None:
@@ -325,7 +338,7 @@ def test_a_clock_that_is_set_while_it_sleeps_changes_no_duration(night: Any, sle
     assert 7200 <= sleepy.facts(AgentWoke)[0].seconds <= 7500
 
 
-def test_a_check_that_flips_does_not_wake_it(night: Any, sleepy: Life) -> None:
+def test_a_check_that_flips_does_not_wake_it(night: Night, sleepy: Life) -> None:
     """Asleep no check is run: only what changed in the workspace is."""
     sleepy.configured(
         goals=[goal(check={"kind": "command", "command": "test $(( $(date +%N) % 2 )) = 0"})],
@@ -352,7 +365,7 @@ class Parcels:
         return MaterialPiece(made, ((f"parcel-{number}", f"{seed}\n"),))
 
 
-def test_material_comes_while_it_sleeps(night: Any, sleepy: Life) -> None:
+def test_material_comes_while_it_sleeps(night: Night, sleepy: Life) -> None:
     """As if it had had its cycles; what comes wakes it, and is no change from outside."""
     sleepy.script = Parcels()
 
@@ -409,7 +422,7 @@ def test_a_kill_asleep_or_at_a_wake_doubles_and_loses_nothing(
     assert cycles == list(range(len(cycles)))
 
 
-def test_a_night_of_a_model_costs_two_questions(night: Any, sleepy: Life) -> None:
+def test_a_night_of_a_model_costs_two_questions(night: Night, sleepy: Life) -> None:
     """Ten hours with nothing to do, of a model of 1,400 tokens a question: 2 questions, 2,800 tokens."""
     sleepy.mind.usage = Usage(input_tokens=1380, output_tokens=20)
 

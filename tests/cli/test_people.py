@@ -66,7 +66,10 @@ async def test_a_message_during_a_run_is_handed_to_the_agent(
     [(subject, body)] = agent.asked
     assert subject == "conch.ctl.echo.say"
     assert (body["text"], body["sender"]) == ("hello", "user")
-    assert json.loads(printed()) == {"schema": "conch.v1.told", "id": "m1", "running": True, "answer": None}
+    told = json.loads(printed())
+    assert told == {
+        "schema": "conch.v1.told", "id": "m1", "running": True, "answer": None, "state": None, "why": None
+    }  # fmt: skip
 
 
 class WaitingAgent(FakeAgent):

@@ -163,6 +163,7 @@ class Agent:
             None if agent_context.team is None else TeamSteps(agent_context.team, self._facts, lambda: self.memory)
         )
         roles = 1 if agent_context.team is None else len(agent_context.team.settings.roles)
+        self._sleeps = settings.mind.deciding.kind != "scripted"  # the lines of a script are acts that somebody wants
         self._sleeper = Sleeper(
             self._facts, control, settings.cycle, agent_context.workspace, lambda: self.memory, roles
         )
@@ -197,7 +198,7 @@ class Agent:
                 if self._shadow is not None:
                     await self._shadow.decide(self._cycle_schedule.rest())
                 await self.control.sleep(self._cycle_schedule.rest())
-                if until is None:
+                if until is None and self._sleeps:
                     await self._sleeper.sleep(bring)
 
     def hear(self, arrived: ReceivedEvent) -> None:

@@ -317,6 +317,16 @@ async def test_a_run_of_a_set_number_of_cycles_does_not_sleep(sleepy: Life) -> N
     assert slept(sleepy) == []
 
 
+def test_a_script_does_not_sleep(night: Night, sleepy: Life) -> None:
+    """Its lines are acts that somebody wants."""
+    sleepy.configured(mind={"kind": "scripted"})
+
+    night(lambda running: asyncio.sleep(20))
+
+    assert len(sleepy.facts(CycleReflected)) > 10
+    assert slept(sleepy) == []
+
+
 def test_a_clock_that_is_set_while_it_sleeps_changes_no_duration(night: Night, sleepy: Life) -> None:
     """Forwards or back: the sleep ends, as its end would be wrong, and the agent sleeps on without a question."""
 

@@ -11,6 +11,7 @@
     │   ├── NoResponderError           nobody answers on the subject of a request
     │   ├── FencedError       exit 1   another copy of this consumer has written since
     │   └── AgentsBusyError   exit 1   another run has an agent of this one
+    ├── NoAnswerError         exit 1   an agent has not answered a message in time
     ├── ModelError            exit 3   the mind's endpoint
     │   └── AdapterError      exit 3   the endpoint did not reply under an adapter
     ├── ServingError          exit 3   an engine does not serve an adapter
@@ -84,6 +85,10 @@ class AgentsBusyError(BusError):
     """Another run on this bus has an agent of this one."""
 
     exit_code = 1
+
+
+class NoAnswerError(ConchError):
+    """An agent that has a message has not answered it in the time that was waited."""
 
 
 class ModelError(ConchError):

@@ -8,6 +8,7 @@ import re
 import secrets
 import sys
 import time
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,7 +19,8 @@ from conch.cli.common import CommonOptions, emit, open_bus, open_store, say, war
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named
 from conch.cli.wait_line import WaitLine
-from conch.errors import BusUnreachableError, ConchError, StoreError, UsageError
+from conch.cli.waiting import waits_words
+from conch.errors import BusUnreachableError, ConchError, NoAnswerError, StoreError, UsageError
 from conch.requests import (
     APPROVAL,
     AgentWorks,
@@ -52,12 +54,11 @@ RATINGS: dict[str, Literal["satisfied", "unsatisfied", "corrected", "stop"]] = {
     "/correct": "corrected",
     "/stop": "stop",
 }
-WAITS = {
-    "paused": "is paused: conch resume lets it go on",
-    "approval": "waits for your approval of an act: conch approve list shows it",
-    "budget": "is paused by its budget: conch status says until when",
-}
-"""What is said of an agent in a state in which it answers nothing."""
+PATIENCE_SECONDS = 3.0
+"""How long a pipe waits for an agent that waits at a limit of its budget: what is kept of it for people is free at
+once, so that it is used up as well."""
+AT_ONCE = ("paused", "approval", "budget")
+"""States of an agent that are said at once: a person can do something about them."""
 QUIET_SECONDS = 1.0
 """Seconds after a message before a pipe's stderr says what an agent that works does: most answers of a quick mind come
 earlier. A state in which the agent answers nothing is said at once."""
@@ -78,7 +79,8 @@ async def chat(
     A line that begins with / is a command: /up [why], /down [why], /correct TEXT, /stop [why] rate the last answer,
     /help, /quit. On a terminal you are asked about an act that waits for your approval: y or n, then the reason. With
     --json each step is a line: the message, what the agent does, an act that waits, the answer as it grows, the answer,
-    its reward, its mark. It ends with the input.
+    its reward, its mark. It ends with the input. In a pipe, an answer is not waited for where the agent's budget is
+    used up: the message stays with the agent, and the exit code is 1.
     """
     home, settings = common.existing(), common.settings()
     name = agent_named(home, settings, agent)
@@ -105,9 +107,12 @@ class _Chat:
     talk: ChatSession
     shown: _JsonChat | _PrintedChat
     lines: _InputLines = field(default_factory=lambda: _InputLines())
+    unanswered: str = ""
+    """Why the last message that was not waited for has no answer; empty: each has one."""
 
     async def run(self) -> None:
-        """Until /quit, or the end of the input. Raises ConchError when the agent cannot be reached."""
+        """Until /quit, or the end of the input. Raises ConchError when the agent cannot be reached, NoAnswerError where
+        an answer was not waited for."""
         self.shown.begin()
         while (line := await self.lines.next(self.shown.prompt)) is not None and line.strip() != "/quit":
             try:
@@ -116,6 +121,8 @@ class _Chat:
                 raise
             except ConchError as error:
                 self.shown.refused(str(error))
+        if self.unanswered:
+            raise NoAnswerError(f"no answer: {self.unanswered}; the message stays with it")
 
     async def _do(self, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -134,15 +141,18 @@ class _Chat:
     async def _turn(self, text: str) -> None:
         """One message to its answer. On a terminal the person is asked about each act that waits for an approval, while
         the turn goes on: another person's decision, or the time-out, ends the question."""
-        settled = asyncio.Event()
-        async with OwnedTasks() as tasks:
+        settled, wait = asyncio.Event(), _BudgetWait()
+        async with OwnedTasks() as tasks, aclosing(self.talk.turn(text)) as steps:
             question: asyncio.Task[None] | None = None
-            async for step in self.talk.turn(text):
+            async for step in steps:
                 if isinstance(step, ApprovalSettled) and question is not None:
                     settled.set()
                     await question
                     question = None
                 self.shown.step(step)
+                if not self.shown.prompt and isinstance(step, AgentWorks) and wait.is_over(step):
+                    self.unanswered = waits_words(self.talk.agent, step.state, step.why)
+                    return
                 if isinstance(step, ApprovalAsked) and self.shown.prompt:
                     settled.clear()
                     question = tasks.start(self._approve(step.asked, settled), name="conch.chat.approval")
@@ -189,6 +199,20 @@ class _Chat:
                 store.close()
         fact, _ = await publish_rating(self.bus, act, rating, text, limits, versions, whole)
         return fact
+
+
+@dataclass
+class _BudgetWait:
+    """For how long the agent of a turn has waited at a limit of its budget."""
+
+    since: float | None = None
+    """By the monotonic clock; None: it does not."""
+
+    def is_over(self, step: AgentWorks) -> bool:
+        """Whether it has for PATIENCE_SECONDS, as of this step."""
+        now = time.monotonic()
+        self.since = (now if self.since is None else self.since) if step.state == "budget" else None
+        return self.since is not None and now - self.since >= PATIENCE_SECONDS
 
 
 class _InputLines:
@@ -325,7 +349,7 @@ class _PrintedChat:
             self._line.show(works_words(self.agent, step))
             return
         words = works_words(self.agent, step, seconds=False)
-        is_said = step.state in WAITS or time.monotonic() - self._since >= QUIET_SECONDS
+        is_said = step.state in AT_ONCE or time.monotonic() - self._since >= QUIET_SECONDS
         if is_said and words != self._warned:
             self._warned = words
             warn(words)
@@ -374,7 +398,7 @@ class _PrintedChat:
 
 def works_words(agent: str, step: AgentWorks, *, seconds: bool = True) -> str:
     """What the agent does, or waits for, in a line; `seconds`: with those that its mind has been asked for."""
-    if step.state in WAITS:
-        return f"{agent} {WAITS[step.state]}"
+    if step.state != "mind" and (waits := waits_words(agent, step.state, step.why)):
+        return waits
     doing = {"think": "thinks", "decide": "decides", "act": "acts", "reflect": "reflects"}.get(step.phase, "works")
     return f"{agent} {doing}" + (f", {step.seconds:.0f} s" if seconds and step.seconds >= 1 else "")

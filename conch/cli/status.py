@@ -26,6 +26,8 @@ SHOWN = 5
 INCOMPLETE = "incomplete (a part has not come in its time)"
 WIDTH = 64
 """Characters of a free text."""
+WHY_WIDTH = 240
+"""Characters of why an agent waits or sleeps: its end stands in it."""
 COST_WIDTH = 120
 """The same of the costs' sentence."""
 LABEL = 13
@@ -124,7 +126,7 @@ def _agents(found: Status) -> Iterator[str]:
 def _why(agent: AgentStatus) -> str:
     if agent.asks is not None:
         return f", waits for its mind: {waiting_words(agent.asks.phase, agent.asks.seconds, agent.asks.tokens)}"
-    return f": {_short(agent.why)}" if agent.why else ""
+    return f": {_short(agent.why, WHY_WIDTH)}" if agent.why else ""
 
 
 def _last(cycle: int | None) -> str:

@@ -31,6 +31,8 @@ from conch_schemas import (
     AdapterRolledBack,
     AdapterShadowed,
     AdapterTried,
+    AgentSlept,
+    AgentWoke,
     AlarmRaised,
     AnswerRated,
     BudgetReached,
@@ -208,6 +210,8 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     AlarmRaised: lambda event: event.what,
     BudgetReserved: lambda event: f"{event.purpose}: {event.tokens} tokens",
     BudgetReached: lambda event: event.why,
+    AgentSlept: lambda event: f"until {event.until:%H:%M:%S} UTC: {event.why}",
+    AgentWoke: lambda event: event.why,
     SenseMeasured: lambda event: f"{event.sense} {event.value} {event.unit}",
 }
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 from conch.cli.common import CommonOptions, emit, open_bus, say
 from conch.cli.options import COMMON, AgentName
-from conch.cli.people_facts import hand_over, names_in
-from conch.errors import UsageError
+from conch.cli.people_facts import agent_named, hand_over, names_in
+from conch.cli.waiting import waits_words
+from conch.errors import ConchError, NoAnswerError, UsageError
 from conch.home import Home
 from conch.requests import told_by_person
 from conch.text import cut, well_formed
@@ -27,7 +28,9 @@ POLL_SECONDS = 0.05
 
 
 async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
-    """Tell the agent something; it reads it in its next cycle, or when it runs again.
+    """Tell the agent something; it reads it in its next cycle, or when it runs again. One that sleeps wakes for it.
+
+    With --wait the exit code is 1 where no answer comes in time; the message stays with the agent.
 
     Parameters
     ----------
@@ -49,15 +52,37 @@ async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, comm
     reply = await hand_over(common, agent, "say", {"text": words, "sender": "user", "id": key}, otherwise)
     identity = str(reply.get("id") or made[0].id)
     answer = await _answer(common, identity, behind, wait) if wait > 0 and reply else None
+    is_late = answer is None and wait > 0 and bool(reply)
+    standing = await _standing(common, agent) if is_late or reply.get("state") == "budget" else None
+    waits = "" if standing is None else waits_words(*standing)
     if common.json:
         from conch.views import MessageTold
 
-        emit(MessageTold(id=identity, running=bool(reply), answer=answer))
+        said = {} if standing is None or not (is_late or waits) else {"state": standing[1], "why": standing[2]}
+        emit(MessageTold(id=identity, running=bool(reply), answer=answer, **said))
     elif answer is not None:
         say(answer)
-    else:
-        told = f"told; no answer within {wait:g} s yet" if wait > 0 else "told (--wait 30 waits for the answer)"
-        say(told if reply else "told: the agent reads it when it runs")
+    elif not is_late:
+        say(_told(str(reply.get("state", "")), waits) if reply else "told: the agent reads it when it runs")
+    if is_late:
+        raise NoAnswerError(f"no answer within {wait:g} s{f': {waits}' if waits else ''}; the message stays with it")
+
+
+def _told(state: str, waits: str) -> str:
+    """That a message is with the agent, whose answer is not waited for; `state`: before it came."""
+    if waits:
+        return f"told; {waits}"
+    return f"told{', and it wakes for it' if state == 'asleep' else ''} (--wait 30 waits for the answer)"
+
+
+async def _standing(common: CommonOptions, agent: str | None) -> tuple[str, str, str] | None:
+    """(agent, its state, why) now; None where it does not answer."""
+    name = agent_named(common.existing(), common.settings(), agent)
+    try:
+        row = await hand_over(common, name, "status", {})
+    except ConchError:
+        return None
+    return name, str(row.get("state", "")), str(row.get("why", ""))
 
 
 async def _end(common: CommonOptions) -> int:

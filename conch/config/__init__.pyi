@@ -58,6 +58,7 @@ from .model import RewardSettings as RewardSettings
 from .model import RewardWeightSettings as RewardWeightSettings
 from .model import RoleSettings as RoleSettings
 from .model import Settings as Settings
+from .model import SleepSettings as SleepSettings
 from .model import TeamSettings as TeamSettings
 from .model import ToolSettings as ToolSettings
 from .model import TrainingSettings as TrainingSettings

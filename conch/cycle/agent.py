@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -49,6 +50,7 @@ from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thi
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
+from conch.cycle.sleep.sleeper import Sleeper
 from conch.cycle.state.episodes import episode_of, is_task, step_of, task_step
 from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember, worked_on
 from conch.cycle.state.recover import RecoveredAgent
@@ -64,9 +66,7 @@ from conch.snapshots import GoalThen
 from conch.text import cut
 from conch.tools import CheckResult, Ruling, ToolContext, ToolPolicy, Workspace, implied_act
 from conch_schemas import (
-    ActApproved,
     ActAsked,
-    ActDenied,
     Action,
     ActionDecided,
     ActionTaken,
@@ -102,8 +102,6 @@ T = TypeVar("T")
 
 EXPERIENCE = f".{ExperienceRecorded.TYPE}"
 """Suffix of the subject of an experience."""
-DECISIONS = (f".{ActApproved.TYPE}", f".{ActDenied.TYPE}")
-"""Suffixes of the subjects of decisions on acts that wait for an approval."""
 REMEMBERED = tuple(f".{kind.TYPE}" for kind in REMEMBERED_KINDS)
 """Suffixes of the subjects of events that the long memory takes."""
 STRICTNESS = ("allow", "ask", "deny")
@@ -164,6 +162,11 @@ class Agent:
         self.team = (
             None if agent_context.team is None else TeamSteps(agent_context.team, self._facts, lambda: self.memory)
         )
+        roles = 1 if agent_context.team is None else len(agent_context.team.settings.roles)
+        self._sleeps = settings.mind.deciding.kind != "scripted"  # the lines of a script are acts that somebody wants
+        self._sleeper = Sleeper(
+            self._facts, control, settings.cycle, agent_context.workspace, lambda: self.memory, roles
+        )
         self._long_memory = agent_context.long_memory
         if self._long_memory is not None:
             recovered.before_checkpoint = self._long_memory.flush
@@ -175,6 +178,8 @@ class Agent:
         Raises StoppedError, ScriptEnded when it ends for that reason; the next run finishes the open cycle.
         """
         material = self._material()
+        bring = None if material is None else partial(self._bring, material)
+        await self._sleeper.wake_at_start()
         await self._take_adapter(self._first_cycle())
         await self._announce()
         await self._patience.leave(lambda: self.memory)
@@ -186,13 +191,15 @@ class Agent:
                 return
             self._cycle_schedule.begin()
             number = self.memory.next_cycle
-            if material is not None:
-                await self._bring(material, number)
+            if bring is not None:
+                await bring(number)
             await self._cycle(number)
             if (until is None or number + 1 < until) and not self._task_is_over():
                 if self._shadow is not None:
                     await self._shadow.decide(self._cycle_schedule.rest())
                 await self.control.sleep(self._cycle_schedule.rest())
+                if until is None and self._sleeps:
+                    await self._sleeper.sleep(bring)
 
     def hear(self, arrived: ReceivedEvent) -> None:
         """Take an event from the reader. Raises FencedError when another copy of the agent runs, BusError when another
@@ -201,8 +208,7 @@ class Agent:
             self._long_memory.hear(arrived.event)
         if not arrived.subject.endswith(EXPERIENCE):
             self._facts.heard(arrived)
-            if arrived.subject.endswith(DECISIONS):
-                self.control.look_again()
+            self.control.look_again()
         elif arrived.is_event:
             assert isinstance(arrived.event, ExperienceRecorded)
             self._at.memory = remember(self.memory, arrived.event)
@@ -245,6 +251,8 @@ class Agent:
             report["team"] = self.team.report()
         if self.control.state == "budget" and self._patience.until is not None:
             report["until"] = datetime.fromtimestamp(self._patience.until, UTC).isoformat(timespec="seconds")
+        if self.control.state == "asleep" and (until := self._sleeper.until) is not None:
+            report["until"] = until.isoformat(timespec="seconds")
         if question is not None and question.is_long:
             tokens = question.progress.tokens
             report["asks"] = {"phase": question.phase, "seconds": question.seconds, "tokens": tokens}

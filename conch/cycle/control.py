@@ -111,7 +111,7 @@ class Control:
     """Pause, resume and stop of one agent. `report` is called with every change of state, as (state, sentence).
 
     The state is the first of these that holds: ended; stopping; the latest trouble (bus, mind, budget, failed); paused;
-    approval; running.
+    approval; asleep; running.
     """
 
     def __init__(self, report: Callable[[str, str], None], *, batch: bool = False) -> None:
@@ -123,7 +123,7 @@ class Control:
         self._ended = False
         self.state, self.why = "starting", ""
         self._troubles: dict[str, str] = {}
-        self._asks = ""
+        self._asks = self._asleep = ""
         self._changed, self._stopped = asyncio.Event(), asyncio.Event()
         self._end = Interrupt()
 
@@ -152,8 +152,13 @@ class Control:
         self._asks = why
         self._say()
 
+    def asleep(self, why: str) -> None:
+        """Report that the agent sleeps, as there is nothing to do; with an empty text, that it is awake."""
+        self._asleep = why
+        self._say()
+
     def look_again(self) -> None:
-        """Wake an agent that waits in `change`: a person's decision has come."""
+        """Wake an agent that waits in `change`: something has come that may be what it waits for."""
         self._changed.set()
 
     def pause(self) -> None:
@@ -211,4 +216,6 @@ class Control:
             return next(reversed(self._troubles.items()))
         if self.paused:
             return "paused", "by request"
-        return ("approval", self._asks) if self._asks else ("running", "")
+        if self._asks:
+            return "approval", self._asks
+        return ("asleep", self._asleep) if self._asleep else ("running", "")

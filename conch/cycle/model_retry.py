@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from conch.cycle.approvals.answer import waiting_act
 from conch.cycle.budget.keeper import BudgetKeeper, CeilingError, words
-from conch.cycle.budget.ledger import Ceiling
+from conch.cycle.budget.ledger import Ceiling, kept_for_people
 from conch.cycle.control import Control, StoppedError
 from conch.cycle.state.memory import HOUR, AgentMemory
 from conch.errors import ModelError
@@ -135,11 +135,8 @@ class ModelRetry:
         one may hide it."""
         while not self._control.stopping and waiting_act(memory()) is None:
             now = time.time()  # windows are measured by the wall clock: they go on while the agent is not running
-            until = memory().until_below(self._limit, now) if self._limit is not None else now
-            if until > now:
-                at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
-                why = f"{self._limit} tokens in the last hour (mind.max_tokens_per_hour): paused until {at}"
-                await self._room(why, until)
+            if (wait := self._hour_is_used(memory(), now)) is not None:
+                await self._room(*wait)
                 continue
             if self._budget is not None and (reached := self._budget.before_cycle()) is not None:
                 await self._at_ceiling(self._budget, reached)
@@ -149,6 +146,23 @@ class ModelRetry:
             if not self._control.paused:
                 return
             await self._control.change()
+
+    def _hour_is_used(self, memory: AgentMemory, now: float) -> tuple[str, float] | None:
+        """Why no cycle may begin by `mind.max_tokens_per_hour`, and until when; None: one may."""
+        if self._limit is None:
+            return None
+        share = 0.0 if self._budget is None else self._budget.share
+        kept = int(kept_for_people("tokens_per_hour", self._limit, share))
+        until = memory.until_below(self._limit - kept, now)
+        if until <= now:
+            return None
+        at = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        for_people = f", {kept} kept for people's messages" if kept else ""
+        return (
+            f"{memory.tokens_in_hour(now)} of {self._limit} tokens in the last hour "
+            f"(mind.max_tokens_per_hour){for_people}: paused until {at}",
+            until,
+        )
 
     async def _wait_for_room(self, error: CeilingError) -> float:
         """Wait at a limit, in the middle of a cycle; returns the seconds waited. Raises StoppedError."""

@@ -33,6 +33,8 @@ STALE_DAYS = 7.0
 """Without a promotion or a rollback, of an agent that acts and is trained."""
 PASSED = 3
 """Turns of a role in a quarter of an hour that passed, as its worker was silent."""
+ASLEEP = "conch_agent_asleep_until_timestamp_seconds"
+"""The end of an agent's sleep. A process that dies asleep says no further one, so that it is past from then on."""
 STARVING = 0.2
 """Satisfaction of a need: the same need was the most urgent one for long."""
 
@@ -98,7 +100,8 @@ def _agents(settings: Settings, parts: Sequence[Part]) -> Iterator[AlertRule]:
     yield _alert(
         "ConchAgentSilent",
         f"changes(conch_last_cycle_timestamp_seconds[{window}]) == 0 "
-        "unless on (agent) conch_budget_waits_until_timestamp_seconds > time()",
+        "unless on (agent) conch_budget_waits_until_timestamp_seconds > time() "
+        f"unless on (agent) {ASLEEP} > time()",
         window,
         "critical",
         f"{AGENT} does not act any more: conch status says why (paused, its mind does not answer, the hour's tokens "
@@ -158,7 +161,8 @@ def _needs(needs: Mapping[str, NeedSettings]) -> Iterator[AlertRule]:
         own = {"need": _label(name)}
         yield _alert(
             "ConchNeedStarving",
-            f"conch_need_satisfaction_ratio{{need={_quoted(own['need'])}}} < {STARVING}",
+            f"conch_need_satisfaction_ratio{{need={_quoted(own['need'])}}} < {STARVING} "
+            f"unless on (agent) {ASLEEP} > time()",
             "15m",
             "warning",
             f"{NEED} of {AGENT} starves at {SHARE}: {advice}; conch need history shows since when",

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from conch.config import NeedsSettings
 from conch.folds import Digests, evolve, is_new, moves_goal, new_information, rests_rightly, tool_result, work_of
 from conch.needs.rules import counted_reward, delta_reward, most_pressing, raises_any, starving_factor, starving_needs
 from conch.needs.table import NeedsTable, needs_of
-from conch_schemas import HUMAN_SCORER, ActionTaken, NeedChange, RewardAssigned, Score
+from conch_schemas import HUMAN_SCORER, ActionTaken, AgentWoke, NeedChange, RewardAssigned, Score
 
 SCORER: Final = "needs"
 VERSION: Final = "3"
@@ -26,6 +26,14 @@ _FROM_OUTSIDE: Final = ("resource_low", "resource_recovered")
 """Measured events that no act is to blame or to praise for: they are applied with the drift of time."""
 _OF_THE_ACT: Final = ("learned_something", "new_topic")
 """Measured events that count as the act's own."""
+
+ASLEEP_PACE: Final = 0.1
+"""Pace of the drift while the agent sleeps, relative to that of its cycles."""
+ASLEEP_MARGIN: Final = 0.1
+"""Satisfaction above `needs.starving.level` below which the drift of a sleep lowers no need: who slept through a night
+with nothing to do does not begin the morning starving."""
+RECOVERY_SECONDS: Final = 60.0
+"""Length of a sleep from which on the event *slept* counts in full."""
 
 _PRAISE_LIMIT: Final = 100
 """Most positively scored acts remembered, so that each counts once."""
@@ -46,6 +54,8 @@ class NeedsState(BaseModel):
     """Fingerprints of earlier outputs, so that only a new one counts as information."""
     praised: tuple[str, ...] = ()
     """Ids of the acts that a person scored positively; each counts once."""
+    slept: int = Field(default=-1, exclude_if=lambda slept: slept < 0)
+    """Number of the last sleep that was applied; -1: none was."""
 
 
 class NeedsMeasure(NamedTuple):
@@ -68,16 +78,19 @@ def initial_state(settings: NeedsSettings) -> NeedsState:
 
 
 def fold(
-    state: NeedsState, fact: ActionTaken | RewardAssigned, table: NeedsTable
+    state: NeedsState, fact: ActionTaken | RewardAssigned | AgentWoke, table: NeedsTable
 ) -> tuple[NeedsState, NeedsMeasure | None]:
     """The needs after `fact`, and the change; None where it affects no need or was applied before.
 
     An act first applies the drift of the cycles since the last one and the events from outside that came with it, then
-    its own effects; only these are scored. A person's positive score of an act raises satisfaction, and is not scored.
+    its own effects; only these are scored. A person's positive score of an act raises satisfaction, and is not scored;
+    neither is a sleep, at whose end the drift of its time is applied, at a tenth of the pace, and the recovery.
     Needs that the table no longer names are dropped, new ones begin at their start value.
     """
     if isinstance(fact, ActionTaken):
         return _acted(state, fact, table)
+    if isinstance(fact, AgentWoke):
+        return _woke(state, fact, table)
     return _praised(state, fact, table)
 
 
@@ -107,6 +120,31 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
     )
     rested = action.action.kind == "DO_NOTHING" if known else state.rested
     return evolve(state, levels=after, place=action.place, rested=rested, seen=seen), change
+
+
+def _woke(state: NeedsState, woke: AgentWoke, table: NeedsTable) -> tuple[NeedsState, NeedsMeasure | None]:
+    if woke.number <= state.slept or woke.seconds <= 0:
+        return state, None
+    levels, cycles = _levels(state, table), ASLEEP_PACE * woke.seconds / table.pace
+    before = {name: _asleep(level, cycles * table.needs[name].drift, table) for name, level in levels.items()}
+    share = min(1.0, woke.seconds / RECOVERY_SECONDS)
+    changes = tuple(change.model_copy(update={"delta": share * change.delta}) for change in table.changes["slept"])
+    after = _changed(before, changes)
+    measure = NeedsMeasure(
+        before=before,
+        after=after,
+        drift={name: before[name] - level for name, level in levels.items() if before[name] != level},
+        changes=changes,
+        most_pressing=most_pressing(after, table.priorities),
+        score=None,
+    )
+    return evolve(state, levels=after, slept=woke.number), measure
+
+
+def _asleep(level: float, drift: float, table: NeedsTable) -> float:
+    """A level after the drift of a sleep, which does not starve a need."""
+    floor = min(level, _clamp(table.settings.starving.level + ASLEEP_MARGIN))
+    return max(floor, _clamp(level + drift))
 
 
 def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tuple[NeedsState, NeedsMeasure | None]:
@@ -159,10 +197,14 @@ def _apply(
     levels: Mapping[str, float], events: Sequence[str], table: NeedsTable
 ) -> tuple[dict[str, float], tuple[NeedChange, ...]]:
     changes = tuple(change for event in events for change in table.changes[event])
+    return _changed(levels, changes), changes
+
+
+def _changed(levels: Mapping[str, float], changes: Sequence[NeedChange]) -> dict[str, float]:
     after = dict(levels)
     for change in changes:
         after[change.need] = _clamp(after[change.need] + change.delta)
-    return after, changes
+    return after
 
 
 def _score(before: Mapping[str, float], after: Mapping[str, float], events: Sequence[str], table: NeedsTable) -> Score:

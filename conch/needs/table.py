@@ -33,10 +33,12 @@ class NeedsTable:
     """Each event's changes of satisfaction, in the order of the needs."""
     settings: NeedsSettings
     """Mode and numbers of the reward, and of starvation."""
+    pace: float = 1.0
+    """Seconds that count as a cycle while the agent sleeps."""
 
 
-def table_of(settings: NeedsSettings) -> NeedsTable:
-    """The table for these settings. Raises what `needs_of` raises."""
+def table_of(settings: NeedsSettings, interval: float = 1.0) -> NeedsTable:
+    """The table for these settings; `interval`: seconds between two cycles. Raises what `needs_of` raises."""
     needs = needs_of(settings)
     changes = {
         event: tuple(
@@ -46,7 +48,8 @@ def table_of(settings: NeedsSettings) -> NeedsTable:
         )
         for event in EVENTS
     }
-    return NeedsTable(needs, {name: need.priority for name, need in needs.items()}, changes, settings)
+    priorities = {name: need.priority for name, need in needs.items()}
+    return NeedsTable(needs, priorities, changes, settings, pace=max(interval, 1.0))
 
 
 def needs_of(settings: NeedsSettings) -> Mapping[str, NeedSettings]:

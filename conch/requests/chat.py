@@ -58,6 +58,8 @@ class AgentWorks:
     """For how long its mind has been asked."""
     state: str
     """`running`, `paused` and so on, as its status says."""
+    why: str = ""
+    """Why it is in that state; empty: there is no reason to tell."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class ChatSession:
 
     def __init__(self, bus: Bus, agent: str, session: str, runs: Callable[[], bool] = lambda: True) -> None:
         """`runs`: whether the agent's run is in progress."""
-        self._bus, self._agent, self._runs = bus, agent, runs
+        self._bus, self._runs = bus, runs
+        self.agent = agent
         self.session = session
         self.answered: ActionTaken | None = None
         """The act that gave the last answer."""
@@ -146,9 +149,9 @@ class ChatSession:
         after = (await self._bus.state()).last
         body = {"text": text, "sender": "user", "id": key or str(uuid.uuid4()), "session": self.session}
         try:
-            told = await ask(self._bus, control_subject(self._agent, "say"), body)
+            told = await ask(self._bus, control_subject(self.agent, "say"), body)
         except BusError as error:
-            raise BusUnreachableError(f"the agent {self._agent} does not answer ({error}): see conch status") from None
+            raise BusUnreachableError(f"the agent {self.agent} does not answer ({error}): see conch status") from None
         message = str(told["id"])
         yield MessageTaken(message)
         if told.get("again") is True:
@@ -158,7 +161,7 @@ class ChatSession:
 
     async def _before(self, message: str, end: int) -> int:
         """The sequence before the message's first copy; `end` where the stream has none any more."""
-        async for delivery in self._bus.read([subject_filter(MessageReceived, self._agent)]):
+        async for delivery in self._bus.read([subject_filter(MessageReceived, self.agent)]):
             event = _event(delivery)
             if event is not None and event.id == message:
                 return delivery.seq - 1
@@ -168,7 +171,7 @@ class ChatSession:
         turn = _Turn(message, asked=await self._asked_before(after))
         if turn.asked is not None:
             yield ApprovalAsked(turn.asked)
-        filters = [subject_filter(kind, self._agent) for kind in _FOLLOWED]
+        filters = [subject_filter(kind, self.agent) for kind in _FOLLOWED]
         async with self._bus.follow(filters, after=after) as reader, OwnedTasks() as tasks:
             getting = tasks.start(reader.get(), name="conch.chat")
             while not turn.is_over():
@@ -185,7 +188,7 @@ class ChatSession:
     async def _asked_before(self, after: int) -> ActAsked | None:
         """The act that was asked for up to this sequence and has no decision yet; None: there is none."""
         kinds = (ActAsked, ActApproved, ActDenied)
-        found = await concurrently(self._bus.last, [subject_filter(kind, self._agent) for kind in kinds])
+        found = await concurrently(self._bus.last, [subject_filter(kind, self.agent) for kind in kinds])
         asked, *decisions = [None if one is None else _event(one) for one in found]
         if found[0] is None or found[0].seq > after or not isinstance(asked, ActAsked):
             return None
@@ -195,12 +198,12 @@ class ChatSession:
     async def _looked(self, message: str) -> Sequence[ChatStep]:
         """What the agent does now. Raises BusUnreachableError when its run has ended."""
         try:
-            found = await ask(self._bus, control_subject(self._agent, "draft"), {}, timeout=DRAFT_SECONDS)
+            found = await ask(self._bus, control_subject(self.agent, "draft"), {}, timeout=DRAFT_SECONDS)
         except ConchError:
             if self._runs():
                 return ()
             raise BusUnreachableError("the run has ended: the agent reads the message when it runs again") from None
-        works = AgentWorks(str(found["phase"]), float(found["seconds"]), str(found["state"]))
+        works = AgentWorks(str(found["phase"]), float(found["seconds"]), str(found["state"]), str(found.get("why", "")))
         is_ours = found["message"] == message and found["text"]
         return (works, AnswerDraft(str(found["text"]))) if is_ours else (works,)
 

@@ -82,6 +82,7 @@ from conch_schemas.reward import (
     WeightsSet,
 )
 from conch_schemas.sense import SenseMeasured, SenseValue
+from conch_schemas.sleep import AgentSlept, AgentWoke, WakeReason
 from conch_schemas.subjects import (
     STREAM_SUBJECTS,
     agent_filter,
@@ -161,6 +162,8 @@ __all__ = [
     "AdapterTried",
     "AgentPaused",
     "AgentResumed",
+    "AgentSlept",
+    "AgentWoke",
     "AlarmKind",
     "AlarmRaised",
     "AnswerRated",
@@ -257,6 +260,7 @@ __all__ = [
     "TrialVerdict",
     "Usage",
     "Value",
+    "WakeReason",
     "WeightsSet",
     "action_id",
     "agent_filter",

@@ -29,6 +29,7 @@ from conch_schemas.pause import AgentPaused, AgentResumed
 from conch_schemas.review import ReviewDecided
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
+from conch_schemas.sleep import AgentSlept, AgentWoke
 from conch_schemas.task import TaskProgressed
 from conch_schemas.team import (
     TeamDecided,
@@ -106,6 +107,8 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     GoalDropped,
     AgentPaused,
     AgentResumed,
+    AgentSlept,
+    AgentWoke,
     BudgetReserved,
     BudgetReached,
     TaskProgressed,
@@ -146,6 +149,8 @@ AnyEvent = Annotated[
     | GoalDropped
     | AgentPaused
     | AgentResumed
+    | AgentSlept
+    | AgentWoke
     | BudgetReserved
     | BudgetReached
     | TaskProgressed

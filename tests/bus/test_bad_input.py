@@ -36,6 +36,7 @@ from conch_schemas import (
     ActionTaken,
     AgentPaused,
     AgentResumed,
+    AgentWoke,
     AlarmRaised,
     AnswerRated,
     ContractViolationError,
@@ -74,7 +75,7 @@ Act = Callable[..., ActionTaken]
 CONSUMERS = ("reward", "needs", "curiosity", "progress", "witness", "store", "watch")
 READS: dict[str, tuple[type[Event], ...]] = {
     "reward": (ActionTaken,),
-    "needs": (ActionTaken, RewardAssigned),
+    "needs": (ActionTaken, RewardAssigned, AgentWoke),
     "curiosity": (ActionTaken, GoalSet, MessageReceived),
     "progress": (TaskProgressed, ActionTaken, WeightsSet),
     "witness": (

@@ -14,7 +14,7 @@ import pytest
 
 from conch.cli.chat import chat, works_words
 from conch.cli.common import CommonOptions
-from conch.errors import BusUnreachableError, UsageError
+from conch.errors import BusUnreachableError, NoAnswerError, UsageError
 from conch.requests import AgentWorks, rated
 from conch_schemas import (
     Action,
@@ -207,10 +207,34 @@ async def test_a_pipe_says_on_stderr_what_is_waited_for(
     assert err.splitlines() == ["conversation s1 with echo (conch chat --session s1 goes on with it)", "echo decides"]
 
 
+async def test_a_pipe_does_not_wait_for_an_agent_whose_budget_is_used_up(
+    common: CommonOptions, in_progress: InProgress, typed: Write, publish: Publish, act: MakeAct,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """It is named with its end, and the exit code is 1; the message stays with the agent."""
+    monkeypatch.setattr("conch.cli.chat.PATIENCE_SECONDS", 0.0)
+    typed("hello\n")
+    used = "540 of 600 acts in the last hour (budget.acts_per_hour): paused until 09:12:40 UTC"
+
+    class UsedUp(TalkingAgent):
+        async def answer(self, subject: str, data: bytes) -> bytes:
+            reply = json.loads(await super().answer(subject, data))
+            return json.dumps(reply | {"state": "budget", "why": used}).encode()
+
+    async with in_progress() as bus:
+        agent = UsedUp(bus, publish, act, "low tide")
+        agent.drafts = [""] * 100
+        async with bus.serve("conch.ctl.echo.*", agent.answer):
+            with pytest.raises(NoAnswerError, match="paused until 09:12:40 UTC; the message stays with it"):
+                await chat(session="s1", common=common)
+
+    assert f"echo is paused by its budget: {used}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
-    ("state", "words"), [("paused", "conch resume"), ("approval", "conch approve list"), ("budget", "conch status")]
+    ("state", "words"), [("paused", "conch resume"), ("approval", "conch approve list"), ("budget", "until 09:12")]
 )
 def test_an_agent_that_answers_nothing_is_said_to_wait(state: str, words: str) -> None:
-    """With the command that helps."""
-    assert words in works_words("echo", AgentWorks("", 0.0, state))
+    """With the command that helps, or the end of the pause."""
+    assert words in works_words("echo", AgentWorks("", 0.0, state, "all is used: paused until 09:12 UTC"))
     assert words not in works_words("echo", AgentWorks("think", 1.0, "running"))

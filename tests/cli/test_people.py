@@ -17,7 +17,7 @@ from conch.cli.common import CommonOptions, open_bus
 from conch.cli.people_facts import agent_named
 from conch.config import Settings
 from conch.cycle.state.recover import RecoveryStart, recover
-from conch.errors import BusUnreachableError, ConchError, UsageError
+from conch.errors import BusUnreachableError, ConchError, NoAnswerError, UsageError
 from conch.home import Home
 from conch.requests.goals import goal_id
 from conch_schemas import CommandCheck, FileCheck, GoalSet, TestsCheck, decode, subject_filter
@@ -66,7 +66,75 @@ async def test_a_message_during_a_run_is_handed_to_the_agent(
     [(subject, body)] = agent.asked
     assert subject == "conch.ctl.echo.say"
     assert (body["text"], body["sender"]) == ("hello", "user")
-    assert json.loads(printed()) == {"schema": "conch.v1.told", "id": "m1", "running": True, "answer": None}
+    told = json.loads(printed())
+    assert told == {
+        "schema": "conch.v1.told", "id": "m1", "running": True, "answer": None, "state": None, "why": None
+    }  # fmt: skip
+
+
+class WaitingAgent(FakeAgent):
+    """Takes a message, and stays in a state in which it answers nothing."""
+
+    def __init__(self, before: str, state: str, why: str) -> None:
+        super().__init__()
+        self.before, self.state, self.why = before, state, why
+
+    async def answer(self, subject: str, data: bytes) -> bytes:
+        verb = subject.rsplit(".", 1)[-1]
+        self.asked.append((subject, json.loads(data)))
+        if verb == "say":
+            return json.dumps({"ok": True, "id": "m1", "state": self.before}).encode()
+        return json.dumps({"ok": True, "agent": "echo", "state": self.state, "why": self.why}).encode()
+
+
+USED = "540 of 600 acts in the last hour (budget.acts_per_hour): paused until 2026-11-24 09:12:40 UTC"
+
+
+async def test_a_message_to_an_agent_that_is_paused_by_its_budget_names_the_limit_and_its_end(
+    common: CommonOptions, in_progress: InProgress, printed: Printed
+) -> None:
+    """`tell` does not leave a person waiting without a word."""
+    agent = WaitingAgent("budget", "budget", USED)
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
+        await talk.tell("hello", common=common)
+        await talk.tell("hello", common=replace(common, json=True))
+
+    first, second = printed().splitlines()
+    assert first == f"told; echo is paused by its budget: {USED}"
+    assert json.loads(second) == {
+        "schema": "conch.v1.told", "id": "m1", "running": True, "answer": None, "state": "budget", "why": USED
+    }  # fmt: skip
+
+
+async def test_a_message_to_a_sleeping_agent_wakes_it(
+    common: CommonOptions, in_progress: InProgress, printed: Printed
+) -> None:
+    """`tell` says so."""
+    agent = WaitingAgent("asleep", "running", "")
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
+        await talk.tell("hello", common=common)
+
+    assert printed() == "told, and it wakes for it (--wait 30 waits for the answer)\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "words"),
+    [("budget", USED, f": echo is paused by its budget: {USED};"), ("running", "", "; the message stays with it")],
+)
+async def test_no_answer_in_time_is_exit_code_1(
+    state: str, why: str, words: str, common: CommonOptions, in_progress: InProgress, printed: Printed
+) -> None:
+    """With what the agent waits for; the message stays with it."""
+    agent = WaitingAgent(state, state, why)
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
+        with pytest.raises(NoAnswerError) as late:
+            await talk.tell("hello", wait=0.1, common=replace(common, json=True))
+
+    assert late.value.exit_code == 1
+    assert str(late.value).startswith("no answer within 0.1 s")
+    assert words in str(late.value)
+    told = json.loads(printed())
+    assert (told["answer"], told["state"], told["why"]) == (None, state, why)
 
 
 async def test_an_empty_message_is_refused(common: CommonOptions) -> None:

@@ -45,7 +45,7 @@ from conch_schemas import (
 
 AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"
 SETTINGS = Settings.model_validate(
-    {"cycle": {"interval": 0, "reflect_every": 2}, "tools": {"sandbox": "off", "timeout": 5}}
+    {"cycle": {"interval": 0, "reflect_every": 2, "sleep": {"first": 0}}, "tools": {"sandbox": "off", "timeout": 5}}
 )
 E = TypeVar("E", bound=Event)
 

@@ -16,6 +16,7 @@ from conch_schemas import (
     BudgetReached,
     BudgetReserved,
     CycleReflected,
+    MessageSent,
     ThoughtFormed,
     Usage,
 )
@@ -111,6 +112,45 @@ async def test_a_limit_below_one_question_says_so_and_waits_for_a_person(
     }
     assert await running.ask("resume", {"budget": {"tokens_per_hour": 10**9}}) == {"ok": True}
     await until(lambda: len(life.facts(ActionTaken)) > 2)
+
+
+async def test_a_tenth_of_a_budget_is_kept_for_messages(life: Life, start: Start, until: Until) -> None:
+    """Work pauses at nine acts of ten, and says so; a message is answered with the tenth, also in its last second."""
+    life.configured(budget={"acts_per_hour": 10})
+    life.mind.decides = lambda situation: 'TOOL: reply(text="here")' if situation.message else CALL
+    running = await start()
+    await until(lambda: running.agent.control.state == "budget")
+    status = await running.ask("status")
+    assert len(life.facts(ActionTaken)) == 9
+    assert status["why"].startswith(
+        "9 of 10 acts in the last hour (budget.acts_per_hour), 1 kept for people's messages"
+    )
+
+    await running.ask("say", {"text": "are you there?"})
+    await until(lambda: bool(life.facts(MessageSent)))
+    await until(lambda: running.agent.control.state == "budget")
+    assert len(life.facts(ActionTaken)) == 10
+
+    await running.ask("say", {"text": "and now?"})
+    await running.idle()
+    status = await running.ask("status")
+    assert status["state"] == "budget"
+    assert status["why"].startswith("10 of 10 acts in the last hour (budget.acts_per_hour): paused until ")
+
+
+async def test_a_message_is_answered_where_the_work_has_used_its_tokens(life: Life, start: Start, until: Until) -> None:
+    """Of the budget, and of `mind.max_tokens_per_hour`, in the middle of a cycle or between two."""
+    life.mind.usage = Usage(input_tokens=900, output_tokens=100)
+    life.mind.decides = lambda situation: 'TOOL: reply(text="here")' if situation.message else "DO_NOTHING: resting"
+    life.configured(
+        budget={"tokens_per_hour": 60_000, "for_people": 0.3}, mind=ENDPOINT | {"max_tokens_per_hour": 50_000}
+    )
+    running = await start()
+    await until(lambda: running.agent.control.state == "budget")
+    assert used(life)["tokens"] <= 42_000
+
+    await running.ask("say", {"text": "are you there?"})
+    await until(lambda: bool(life.facts(MessageSent)))
 
 
 async def test_stop_ends_the_wait_at_a_ceiling_at_once(life: Life, start: Start, until: Until) -> None:

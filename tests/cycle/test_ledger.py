@@ -175,7 +175,22 @@ def test_of_several_limits_the_one_that_has_room_last_is_named() -> None:
     assert found.budget == "tokens_per_day"
 
 
-@pytest.mark.parametrize("name", BudgetSettings.model_fields)
+@given(limit=st.integers(1, 1000), share=st.floats(0.0, 0.9), used=st.integers(0, 1000), need=st.integers(1, 1000))
+def test_what_is_kept_for_people_is_kept_from_work_alone(limit: int, share: float, used: int, need: int) -> None:
+    """Work has the rest of the limit; less is kept where one need would have no room at any time."""
+    ledger = BudgetLedger(uses=(BudgetUse(1000.0, tokens=used),))
+    limits = {"tokens_per_hour": float(limit)}
+    work = ceiling(ledger, Amounts(tokens=need), limits, 1000.0, share)
+    person = ceiling(ledger, Amounts(tokens=need), limits, 1000.0)
+
+    assert person is None or work is not None
+    if work is None:
+        assert used + need <= limit - min(int(share * limit), max(0, limit - need))
+    if need <= limit:
+        assert ceiling(BudgetLedger(), Amounts(tokens=need), limits, 1000.0, share) is None
+
+
+@pytest.mark.parametrize("name", [name for name in BudgetSettings.model_fields if "_per_" in name])
 def test_each_limit_has_a_quantity_and_a_window(name: str) -> None:
     """No setting of the budget is without effect."""
     limits = limits_of(BudgetSettings.model_validate({name: 1}))

@@ -341,7 +341,8 @@ async def test_the_hours_tokens_pause_the_agent_until_a_time_that_is_said(
     await until(lambda: running.agent.control.state == "budget")
     status = await running.ask("status")
     assert len(life.facts(ActionTaken)) == 1
-    assert status["why"].startswith("100 tokens in the last hour (mind.max_tokens_per_hour): paused until ")
+    said = "120 of 100 tokens in the last hour (mind.max_tokens_per_hour), 10 kept for people's messages: paused until "
+    assert status["why"].startswith(said)
     assert status["tokens_in_hour"] == 120
 
     now += HOUR + 60

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pytest
 from playwright.async_api import Page, expect
@@ -13,7 +14,7 @@ from playwright.async_api import Page, expect
 from conch.config import MindSettings, Settings, UiSettings
 from conch.cycle.approvals.answer import short_id
 from conch.views import action_words
-from conch_schemas import ActionDecided, control_subject
+from conch_schemas import ActionDecided, AgentSlept, AgentWoke, control_subject
 from conch_services.dashboard.story.happening import is_written
 from conch_services.dashboard.story.now import ACT_WIDTH, WRITTEN_WIDTH, ReplySoFar, RightNow, with_reply
 from tests.approving import asking
@@ -118,6 +119,23 @@ async def test_a_decided_act_is_shown_while_it_runs(dashboard: Dashboard) -> Non
 
     assert (phase(part), part.one("p", id="thought").text) == ("act", "Launch it.")
     assert part.one("pre", id="does").text == action_words(decided.action, ACT_WIDTH)
+
+
+async def test_a_sleeping_agent_is_said_to_sleep_until_it_wakes(dashboard: Dashboard) -> None:
+    """With the reason and the end; text of events is text."""
+    around: dict[str, str] = {"source": f"conch/echo/{dashboard.life.uid}", "agent": "echo"}
+    until = datetime(2026, 11, 24, 9, 12, 40, tzinfo=UTC)
+    slept = AgentSlept(id="slept-0", number=0, seconds=10.0, until=until, why=f"no goal is open {HOSTILE}", **around)
+    woke = AgentWoke(id="woke-0", number=0, by="message", why="a message came", **around)
+
+    await dashboard.live([slept], record=False)
+    part = await now(dashboard)
+    assert part.one("p", id="asleep").text.startswith("Asleep: no goal is open")
+    assert "until 09:12:40 UTC" in part.one("p", id="asleep").text
+    assert not part.all("script")
+
+    await dashboard.live([woke], record=False)
+    assert "Asleep" not in (await now(dashboard)).text
 
 
 async def test_an_agent_that_does_not_answer_leaves_the_page_as_it_is(dashboard: Dashboard) -> None:

@@ -42,6 +42,10 @@ async def test_what_the_agent_waits_for_is_said_on_every_page(tab: Page, dashboa
         await expect(tab.locator("#dot")).to_have_attribute("data-state", "paused")
         if path == "/":
             await expect(tab.locator("#pause")).to_have_text("Resume")
+        said |= {"state": "asleep", "why": "until 09:12 UTC: no goal is open"}
+
+        await expect(tab.locator("#state")).to_have_text("asleep: until 09:12 UTC: no goal is open")
+        await expect(tab.locator("#dot")).to_have_attribute("data-state", "live")
         said |= {"state": "mind", "why": "the mind does not answer"}
 
         await expect(tab.locator("#state")).to_have_text("waiting: the mind does not answer")

@@ -64,6 +64,8 @@ def _alarm(alarm: str) -> dict[str, str]:
     return {f'conch_alarms_active{{agent="echo",alarm="{alarm}"}}': _turned("0+0", "1+0")}
 
 
+SLEPT = 60 * (MINUTES - 50)
+"""When the sleep of an agent that died asleep should have ended, seconds."""
 ECHO = {"agent": "echo", "severity": "warning"}
 WRONGS = [
     Wrong(
@@ -243,6 +245,25 @@ def test_every_alert_fires_where_it_is_due_and_nowhere_else(promtool: Callable[.
     assert "SUCCESS" in promtool("test", "rules", "tests.yml")
 
 
+@pytest.mark.parametrize(("until", "fires"), [(1_000_000, False), (SLEPT, True)], ids=["asleep", "died asleep"])
+def test_a_sleeping_agent_is_not_silent_and_one_that_died_asleep_is(
+    until: int, fires: bool, promtool: Callable[..., str], tmp_path: Path
+) -> None:
+    """The end of its sleep is past, and no further sleep was said; its needs starve unsaid while it sleeps."""
+    groups = _groups(JOY)
+    (tmp_path / "rules.yml").write_text(as_yaml(groups))
+    [silent] = [wrong for wrong in WRONGS if wrong.alert == "ConchAgentSilent"]
+    asleep = {'conch_agent_asleep_until_timestamp_seconds{agent="echo"}': f"{until}+0x{MINUTES}"}
+    found = _test({silent.alert}, groups, silent._replace(series={**silent.series, **asleep}))
+    if not fires:
+        [check] = found["alert_rule_test"]
+        check["exp_alerts"] = []
+    document = {"rule_files": ["rules.yml"], "evaluation_interval": "5m", "tests": [found]}
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(document))
+
+    assert "SUCCESS" in promtool("test", "rules", "tests.yml")
+
+
 def _test(names: set[str], groups: Sequence[Mapping[str, Any]], wrong: Wrong | None) -> dict[str, Any]:
     series = {**HEALTHY, **(wrong.series if wrong is not None else {})}
     checks = []
@@ -308,7 +329,8 @@ def test_rules_follow_the_settings() -> None:
     [silent] = _alerts(groups, "ConchAgentSilent")
     assert (silent["expr"], silent["for"]) == (
         "changes(conch_last_cycle_timestamp_seconds[900s]) == 0 "
-        "unless on (agent) conch_budget_waits_until_timestamp_seconds > time()",
+        "unless on (agent) conch_budget_waits_until_timestamp_seconds > time() "
+        "unless on (agent) conch_agent_asleep_until_timestamp_seconds > time()",
         "900s",
     )
     assert _alerts(groups, "ConchComponentDominates")[0]["expr"].endswith("> 0.6")

@@ -10,7 +10,7 @@ import pytest
 from conch.bus.checkpoints import encode_state, state_key
 from conch.bus.memory import MemoryBus
 from conch.rewards.watch import ActiveAlarm, WatchState
-from conch_schemas import AlarmRaised, BudgetReached
+from conch_schemas import AgentSlept, AgentWoke, AlarmRaised, BudgetReached
 from tests.metrics.conftest import Board, Running, make, make_act
 
 ACTS = 200
@@ -87,6 +87,16 @@ async def test_alarms_of_a_run_before_are_shown_from_the_start(bus: MemoryBus, r
         told = service._instruments.text(openmetrics=False).decode()
 
     assert 'conch_alarms_active{agent="echo",alarm="held_out"} 1.0\n' in told
+
+
+def test_a_sleeping_agent_is_shown_until_it_wakes(board: Board) -> None:
+    """With the end of its sleep."""
+    until = datetime(2026, 11, 24, tzinfo=UTC)
+    board.count(make(AgentSlept, number=0, seconds=10.0, until=until, why="no goal is open"))
+    assert board.value("conch_agent_asleep_until_timestamp_seconds", agent="echo") == until.timestamp()
+
+    board.count(make(AgentWoke, number=0, by="message", seconds=5.0, why="a message came"))
+    assert board.value("conch_agent_asleep_until_timestamp_seconds", agent="echo") == 0
 
 
 def test_an_agent_at_the_limit_of_its_budget_is_shown_until_it_acts(board: Board) -> None:

@@ -25,7 +25,7 @@ from conch.needs import (
     starving_factor,
     table_of,
 )
-from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode
+from conch_schemas import ActionTaken, AgentWoke, RewardAssigned, Score, decode, encode
 from conch_services.needs.consumer import needs
 
 Act = Callable[..., ActionTaken]
@@ -35,7 +35,7 @@ BORN = {"sustainability": 0.7, "reliability": 0.7, "curiosity": 0.5, "excellence
 
 
 def _run(
-    *facts: ActionTaken | RewardAssigned, settings: NeedsSettings = SETTINGS
+    *facts: ActionTaken | RewardAssigned | AgentWoke, settings: NeedsSettings = SETTINGS
 ) -> tuple[NeedsState, list[NeedsMeasure]]:
     state, changes, table = initial_state(settings), [], table_of(settings)
     for fact in facts:
@@ -46,6 +46,48 @@ def _run(
 
 def _moved(change: NeedsMeasure) -> dict[str, float]:
     return {need: change.after[need] - level for need, level in change.before.items() if change.after[need] != level}
+
+
+def _woke(seconds: float, number: int = 0) -> AgentWoke:
+    return AgentWoke(
+        id=f"woke-{number}", source="conch/echo/uuid", agent="echo", number=number, by="message", seconds=seconds,
+        why="a message came",
+    )  # fmt: skip
+
+
+def test_asleep_the_needs_drift_at_a_tenth_of_the_pace_and_sustainability_recovers() -> None:
+    """Of a second that would have been a cycle; nothing of that is scored, and the same wake counts once."""
+    hungry = SETTINGS.model_copy(update={"start": SETTINGS.start.model_copy(update={"sustainability": 0.1})})
+    _, [change] = _run(_woke(60.0), _woke(60.0), settings=hungry)
+
+    assert change.drift == pytest.approx({"curiosity": -0.12, "excellence": -0.06})
+    assert change.after["sustainability"] == pytest.approx(0.3)
+    assert (change.score, change.beside) == (None, ())
+
+
+def test_a_slow_agent_misses_fewer_cycles_by_a_sleep() -> None:
+    """Its cycles are a minute apart: an hour of sleep is sixty of them."""
+    state, change = fold(initial_state(SETTINGS), _woke(3600.0), table_of(SETTINGS, 60.0))
+
+    assert change is not None
+    assert change.drift == pytest.approx({"curiosity": -0.12, "excellence": -0.06})
+    assert state.levels["curiosity"] == pytest.approx(0.38)
+
+
+@given(seconds=st.floats(0.0, 1e9), level=st.floats(0.0, 1.0))
+def test_no_sleep_starves_a_need(seconds: float, level: float) -> None:
+    """However long: a level falls to a tenth above that of starvation at most, and one below stays where it is."""
+    state = initial_state(SETTINGS).model_copy(update={"levels": dict.fromkeys(BORN, level)})
+    after, _ = fold(state, _woke(seconds), table_of(SETTINGS))
+
+    for need, there in after.levels.items():
+        assert min(level, 0.2) - 1e-9 <= there <= 1.0
+        assert need == "sustainability" or there <= level
+
+
+def test_a_start_after_a_kill_changes_no_need() -> None:
+    """How long it was asleep is not known."""
+    assert _run(_woke(0.0))[1] == []
 
 
 def _praise(action: ActionTaken, value: float = 1.0, scorer: str = "human") -> RewardAssigned:

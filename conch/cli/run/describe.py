@@ -14,6 +14,7 @@ from conch.cli.run.output import RunOutput
 from conch.config import BusSettings, Settings, masked
 from conch.consumer import set_aside_weights
 from conch.consumer.plugins import Discovery
+from conch.cycle.prompts.budget import UNREAD_KINDS
 from conch.cycle.team.context import team_of
 from conch.cycle.team.minds import own_mind
 from conch.home import Home
@@ -32,6 +33,8 @@ DEMONSTRATION = (
     "nothing (conch run --help: --mind)"
 )
 """Said of the embedded mind."""
+UNLIMITED = "no limit of tokens: the model is asked as often as there is work; budget.tokens_per_day sets one"
+"""What the start of a run says where a model is asked, and its tokens are not limited."""
 STATEMENT = 72
 """Characters of a goal's statement there."""
 
@@ -56,6 +59,8 @@ def introduce(
         run_output.tell(f"{who} · {_minds(settings, agents[0])} · home {home.path} · workspace {workspace}")
         if settings.mind.deciding.kind == "reflex":
             run_output.tell(DEMONSTRATION)
+        if uses_without_limit(settings):
+            run_output.warn(UNLIMITED)
     else:
         run_output.tell(f"no agent: programs act here, conch.agent(NAME, home={str(home.path)!r}) · home {home.path}")
     if not embedded and settings.bus.durability == "strict":
@@ -66,6 +71,12 @@ def introduce(
     for name, part in settings.rewards.parts.items():
         weighs = _weighs(settings, name, part.weight)
         run_output.tell(f"part {name} ({weighs}) from outside, scored by {part.scorer or name}")
+
+
+def uses_without_limit(settings: Settings) -> bool:
+    """Whether a model is asked, and neither its tokens nor their price are limited."""
+    is_asked = any(mind.kind not in UNREAD_KINDS for mind in settings.mind.blocks().values())
+    return is_asked and not settings.budget.limits_questions and settings.mind.max_tokens_per_hour is None
 
 
 def _minds(settings: Settings, agent: str) -> str:

@@ -42,6 +42,8 @@ def colour(value: float | None) -> str:
 
 PANEL_LINES = 5
 """Lines of a panel of the screen."""
+AT_EASE = ("running", "asleep")
+"""States of an agent in which nothing is wrong."""
 ENDS = 20
 """Cycles at each end of those shown whose means the trend compares."""
 CHART_ROWS = 3
@@ -85,7 +87,7 @@ def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f" {life.name} ", "bold")
     state = life.state or "not heard of yet"
-    text.append(state, "yellow" if state != "running" else "green")
+    text.append(state, "green" if state in AT_EASE else "yellow")
     text.append(f": {life.why}" if life.why else "")
     if (last := life.last) is not None:
         text.append(f"  cycle {max(last.cycle, life.at[0])}")
@@ -236,7 +238,7 @@ def fleet_row(life: AgentPicture) -> tuple[str, str, str, int | None, float | No
 def fleet_cells(row: tuple[str, str, str, int | None, float | None, float | None]) -> list[Text]:
     """An agent as a row of the fleet's table."""
     name, state, why, cycle, total, mean = row
-    found = [Text(name), Text(state or "-", "" if state == "running" else "yellow")]
+    found = [Text(name), Text(state or "-", "" if state in AT_EASE else "yellow")]
     found.append(Text("-" if cycle is None else str(cycle)))
     found += [Text("-" if value is None else signed(value), colour(value)) for value in (total, mean)]
     return [*found, Text(why, "dim")]

@@ -10,6 +10,7 @@ from conch.config.model.agent import (
     MindSettings,
     OneMindSettings,
     PriceSettings,
+    SleepSettings,
     ToolSettings,
     ValuesSettings,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "RoleSettings",
     "SenseSettings",
     "Settings",
+    "SleepSettings",
     "StoreRetentionSettings",
     "StreamRetentionSettings",
     "TeamSettings",

@@ -237,6 +237,24 @@ def _complete(own: Mapping[str, object], part: object) -> object:
     return {**taken, **part}
 
 
+class SleepSettings(SettingsSection):
+    """When an agent that has nothing to do sleeps, and how long. A run of a set number of cycles, or of a script, does
+    not sleep."""
+
+    first: Annotated[float, Field(ge=0)] = 10.0
+    """Seconds of the first sleep; each further one in a row is twice as long. 0: it never sleeps."""
+    longest: Annotated[float, Field(gt=0, le=86_400)] = 3600.0
+    """Most seconds of a sleep, at least `first`."""
+    after: Annotated[int, Field(ge=1)] = 10
+    """Acts in a row without an effect, after which an open goal keeps the agent awake no longer."""
+
+    @model_validator(mode="after")
+    def _longest_is_longest(self) -> Self:
+        if self.longest < self.first:
+            raise ValueError("cycle.sleep.longest is shorter than cycle.sleep.first: make it at least as long")
+        return self
+
+
 class CycleSettings(SettingsSection):
     """The cycle: its timing, and the processes that run it."""
 
@@ -244,10 +262,12 @@ class CycleSettings(SettingsSection):
     """Seconds from one cycle to the next."""
     reflect_every: Annotated[int, Field(ge=0)] = 10
     """Cycles from one reflection to the next; 0: never."""
+    sleep: SleepSettings = SleepSettings()
+    """Sleep while there is nothing to do: no cycle, and no question to the mind."""
     processes: Annotated[int, Field(ge=1, le=256)] = 1
     """Processes over which the agents of a run are spread; with fewer agents, one process for each agent."""
     material: bool = True
-    """Whether new files and goals come, as old ones are done, to a workspace that Conch made and filled, and no other."""
+    """Whether new files and goals come, as old ones are done, to a workspace that Conch filled, and no other."""
 
 
 class ToolSettings(SettingsSection):

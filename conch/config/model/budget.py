@@ -32,6 +32,8 @@ class BudgetSettings(SettingsSection):
     """Acts in an hour whose tool declares the effect world, or none: nothing in Conch can take them back."""
     irreversible_acts_per_day: Count | None = None
     """Acts in a day whose tool declares the effect world, or none: nothing in Conch can take them back."""
+    for_people: Annotated[float, Field(ge=0, le=0.9)] = 0.1
+    """Share of each limit that is kept for messages of people, 0..0.9; work pauses at the rest."""
 
     @property
     def limits_money(self) -> bool:

@@ -82,6 +82,8 @@ class NeedEventSettings(SettingsSection):
     """The agent chose REFLECT."""
     rested: Deltas = Field({"sustainability": 0.2})
     """The agent chose DO_NOTHING; once in a row."""
+    slept: Deltas = Field({"sustainability": 0.2})
+    """It slept for a minute or longer; of a shorter sleep, a share of it. Applied at the wake, not scored."""
 
 
 class StarvingSettings(SettingsSection):

@@ -53,6 +53,12 @@ class BudgetKeeper:
     def limit(self, settings: BudgetSettings) -> None:
         """Hold to these limits from now on."""
         self._limits, self._limits_questions = limits_of(settings), settings.limits_questions and self._asks
+        self._share = settings.for_people
+
+    @property
+    def share(self) -> float:
+        """What of each limit is kept for messages of people, 0..1; 0 while one waits."""
+        return 0.0 if self._memory().waiting else self._share
 
     def counted(self, memory: AgentMemory) -> AgentMemory:
         """The memory as it is kept: where nothing is limited without its uses, which would be 7 KB of each checkpoint
@@ -66,7 +72,7 @@ class BudgetKeeper:
         decided before a crash is counted by its outcome, which waits for nothing."""
         memory = self._memory()
         need = ONE_ACT if memory.decided is None else Amounts()
-        found = ceiling(memory.budget, need, self._limits, time.time())
+        found = ceiling(memory.budget, need, self._limits, time.time(), self.share)
         if found is None:
             self._told = None
         return found
@@ -79,7 +85,7 @@ class BudgetKeeper:
         carries, self._carries, kept = self._carries, False, memory.budget.open
         if carries and kept is not None and kept.purpose == prompt.purpose and _fits(need, kept):
             return
-        reached = ceiling(memory.budget, need, self._limits, time.time())
+        reached = ceiling(memory.budget, need, self._limits, time.time(), self.share)
         if reached is not None:
             raise CeilingError(reached, self)
         self._told = None
@@ -167,7 +173,11 @@ def words(reached: Ceiling) -> str:
     """A ceiling in a sentence: the limit, what is used, and until when the agent waits."""
     quantity, window = split(reached.budget)
     what = quantity.replace("_", " ")
-    used = f"{_figure(reached.used)} of {_figure(reached.limit)} {what} in the last {window} (budget.{reached.budget})"
+    kept = f", {_figure(reached.kept)} kept for people's messages" if reached.kept else ""
+    used = (
+        f"{_figure(reached.used)} of {_figure(reached.limit)} {what} in the last {window} "
+        f"(budget.{reached.budget}){kept}"
+    )
     if reached.until is None:
         return f"{used}, and the next question may take {_figure(reached.need)}: raise the limit, then conch resume"
     at = datetime.fromtimestamp(reached.until, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

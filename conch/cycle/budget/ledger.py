@@ -7,6 +7,7 @@ leaves a window late, by a minute or a quarter of an hour at most, and never ear
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
@@ -123,19 +124,32 @@ class Ceiling:
     """What the next use may take."""
     until: float | None
     """When there is room, seconds since the epoch; None: never, as the need is above the limit."""
+    kept: float = 0.0
+    """What of the limit is kept for messages of people."""
 
 
 def limits_of(settings: BudgetSettings) -> dict[str, float]:
     """The limits that are set, by their name below `budget`."""
-    return {name: limit for name, limit in settings.model_dump().items() if limit is not None}
+    return {name: limit for name, limit in settings.model_dump().items() if "_per_" in name and limit is not None}
 
 
-def ceiling(ledger: BudgetLedger, need: Amounts, limits: Mapping[str, float], now: float) -> Ceiling | None:
-    """The limit that `need` would exceed: of several the one that has room last. None: there is room now."""
+def kept_for_people(budget: str, limit: float, share: float) -> float:
+    """What of a limit is kept for messages of people; of what is counted, whole ones."""
+    kept = share * limit
+    return kept if budget.startswith("money") else float(math.floor(kept))
+
+
+def ceiling(
+    ledger: BudgetLedger, need: Amounts, limits: Mapping[str, float], now: float, share: float = 0.0
+) -> Ceiling | None:
+    """The limit that `need` would exceed: of several the one that has room last. None: there is room now.
+
+    `share`: what of each limit is kept for messages of people, 0..1; less of it where one need alone would not fit in.
+    """
     found: Ceiling | None = None
     ledger = ledger.lapsed()  # a question that is asked anew has a reservation of its own
     for budget, limit in limits.items():
-        one = _ceiling(ledger, need, budget, limit, now)
+        one = _ceiling(ledger, need, budget, limit, now, share)
         if one is not None and (found is None or _later(one, found)):
             found = one
     return found
@@ -147,11 +161,14 @@ def split(budget: str) -> tuple[str, str]:
     return quantity, window
 
 
-def _ceiling(ledger: BudgetLedger, need: Amounts, budget: str, limit: float, now: float) -> Ceiling | None:
+def _ceiling(
+    ledger: BudgetLedger, need: Amounts, budget: str, limit: float, now: float, share: float
+) -> Ceiling | None:
     quantity, window = split(budget)
     more, seconds = getattr(need, quantity), WINDOWS[window]
     used = ledger.used(quantity, seconds, now)
-    most = limit * (1 + MONEY_TOLERANCE)
+    kept = max(0.0, min(kept_for_people(budget, limit, share), limit - more))
+    most = (limit - kept) * (1 + MONEY_TOLERANCE)
     if not more or used + more <= most:
         return None
     until, left = None, used
@@ -161,7 +178,7 @@ def _ceiling(ledger: BudgetLedger, need: Amounts, budget: str, limit: float, now
             until = use.time + seconds
             if left + more <= most:
                 break
-    return Ceiling(budget, limit, used, more, until)
+    return Ceiling(budget, limit, used, more, until, kept)
 
 
 def _later(one: Ceiling, other: Ceiling) -> bool:

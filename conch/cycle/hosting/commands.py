@@ -23,7 +23,7 @@ from conch_schemas import SESSION_PATTERN, AgentPaused, AgentResumed, Goal, Json
 
 SHOWN = 100
 """Agents that one status shows; those that wait for something come first."""
-_AT_EASE = ("running", "starting", "ended")
+_AT_EASE = ("running", "asleep", "starting", "ended")
 PASSED_ON: Final = "passed_on"
 """Field of a request for all agents that another agent process has passed on."""
 STATUS_SECONDS, OTHER_SECONDS = 0.7, 3.0
@@ -152,9 +152,9 @@ class AgentCommands:
         if not isinstance(text, str) or not text.strip():
             raise UsageError("a message needs a text")
         key = str(body.get("id") or uuid.uuid4())
-        session = session_of(body.get("session"))
+        session, state = session_of(body.get("session")), self._one.control.state
         id, again = await self._one.agent.people_inbox.tell(text, str(body.get("sender", "user")), key, session)
-        return {"id": id, "again": True} if again else {"id": id}
+        return {"id": id, "state": state} | ({"again": True} if again else {})
 
     async def _goal(self, body: JsonObject) -> JsonObject:
         if "drop" in body:
@@ -185,7 +185,7 @@ class AgentCommands:
         return {"prompt": SentPrompt.of(self._one.agent.next_prompt()).model_dump(mode="json")}
 
     async def _draft(self, body: JsonObject) -> JsonObject:
-        return {"state": self._one.control.state, **self._one.agent.draft()}
+        return {"state": self._one.control.state, "why": self._one.control.why, **self._one.agent.draft()}
 
     async def _status(self, body: JsonObject) -> JsonObject:
         if body.get("all") is not True:

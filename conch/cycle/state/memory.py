@@ -12,6 +12,7 @@ from conch.actions import effect_of
 from conch.cycle.budget.ledger import BudgetLedger
 from conch.cycle.effects.phases import ROLE_WINDOW, ActPhase, phase_of
 from conch.cycle.grounding.sensors import SensorReading, heard
+from conch.cycle.sleep.state import SleepState
 from conch.cycle.state.acts import RecentAct, remembered_act, with_act
 from conch.cycle.state.effects import touched
 from conch.cycle.state.rewards import with_lesson, with_reward
@@ -28,6 +29,8 @@ from conch_schemas import (
     ActionDecided,
     ActionTaken,
     AdapterShadowed,
+    AgentSlept,
+    AgentWoke,
     AnsweredMessage,
     AnswerRated,
     BudgetReached,
@@ -88,6 +91,8 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
     MessageSent,
     BudgetReserved,
     BudgetReached,
+    AgentSlept,
+    AgentWoke,
     MemoryConsolidated,
     *TEAM_KINDS,
 )
@@ -257,6 +262,8 @@ class AgentMemory(_MemoryModel):
     """What it used within the last day, for the limits of its budget."""
     work: WorkLedger = Field(default=WorkLedger(), exclude_if=lambda ledger: ledger == WorkLedger())
     """The paid changes that no goal has given back, and the files that it kept adding to."""
+    sleep: SleepState = Field(default=SleepState(), exclude_if=lambda sleep: sleep == SleepState())
+    """Its sleep, and its acts as far as they decide on that."""
     shadowed: int = Field(default=-1, exclude_if=lambda cycle: cycle < 0)
     """The last cycle whose act a candidate was asked for beside; -1: none was."""
     team: TeamState | None = Field(default=None, exclude_if=lambda team: team is None)
@@ -395,6 +402,10 @@ def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
             return memory.model_copy(update={"rewards": rewards, "lessons": lessons})
         case BudgetReserved():
             return memory.model_copy(update={"budget": memory.budget.reserved(event)})
+        case AgentSlept():
+            return memory.model_copy(update={"sleep": memory.sleep.slept(event)})
+        case AgentWoke():
+            return memory.model_copy(update={"sleep": memory.sleep.woke(event)})
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
@@ -556,6 +567,7 @@ def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
         "goals": goals,
         "budget": _acted(memory, event),
         "work": memory.work.acted(event, since),
+        "sleep": memory.sleep.acted(event),
     }
     return memory.model_copy(update=after | {"episodes": worked_on(memory, event)})
 

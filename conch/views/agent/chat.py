@@ -54,7 +54,7 @@ class ChatLine(View):
     """Of the mark in the agent's chain."""
     rating: Literal["satisfied", "unsatisfied", "corrected", "stop"] | None = None
     why: str | None = None
-    """The rule that asks for an approval, in a sentence."""
+    """The rule that asks for an approval, or why the agent is in its state, in a sentence."""
     until: datetime | None = None
     """When the act that waits is denied if no decision has come, UTC."""
     decision: Literal["approved", "denied"] | None = None
@@ -69,8 +69,9 @@ def chat_line(session: str, step: ChatStep | AnswerRated) -> ChatLine:
             return ChatLine(step="message", session=session, id=step.id)
         case AgentWorks():
             return ChatLine(
-                step="works", session=session, phase=step.phase, seconds=round(step.seconds, 3), state=step.state
-            )
+                step="works", session=session, phase=step.phase, seconds=round(step.seconds, 3), state=step.state,
+                why=step.why or None,
+            )  # fmt: skip
         case AnswerDraft():
             return ChatLine(step="draft", session=session, text=step.text)
         case ApprovalAsked(asked=asked):

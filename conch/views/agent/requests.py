@@ -27,6 +27,10 @@ class MessageTold(View):
     """Whether the agent reads it at once; else when it runs."""
     answer: str | None
     """The agent's answer within the time of --wait; None: none."""
+    state: str | None = None
+    """The agent's state where it did not answer in that time, or waits at a limit of its budget; else None."""
+    why: str | None = None
+    """Why it is in that state, with its end as far as that is known; None like `state`."""
 
 
 class GoalDone(View):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from conch.bus import Bus, MemoryRecord, SharedSubscription, memory_key
 from conch.consumer import ConsumerCounts, ServiceContext
-from conch.cycle.budget.ledger import WINDOWS, BudgetLedger, limits_of, split
+from conch.cycle.budget.ledger import WINDOWS, BudgetLedger, kept_for_people, limits_of, split
 from conch.cycle.state.memory import AgentMemory
 from conch.errors import ConchError
 from conch.experience import store_location
@@ -153,7 +153,8 @@ class ForkService:
         self._used[candidate.agent] = ledger.settled("fork", candidate.time.timestamp(), tokens, money)
 
     async def _is_used_up(self, bus: Bus, agent: str) -> bool:
-        """Whether a limit of tokens or money is reached by the agent, as of its last checkpoint, and its forks."""
+        """Whether the agent, as of its last checkpoint, and its forks have used a limit of tokens or money, up to what
+        is kept for people."""
         entry = await bus.get(memory_key(agent))
         own = BudgetLedger() if entry is None else MemoryRecord[AgentMemory].decode(entry.value).memory.budget
         limits = limits_of(self._settings.budget)
@@ -163,6 +164,7 @@ class ForkService:
         for name, limit in limits.items():
             quantity, window = split(name)
             used = own.used(quantity, WINDOWS[window], now) + forks.used(quantity, WINDOWS[window], now)
-            if quantity in ("tokens", "money") and used >= limit:
+            kept = kept_for_people(name, limit, self._settings.budget.for_people)
+            if quantity in ("tokens", "money") and used >= limit - kept:
                 return True
         return False

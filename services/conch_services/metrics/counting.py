@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from conch_schemas import (
     ActionTaken,
     AlarmKind,
     AlarmRaised,
-    BudgetReached,
     ConsumerFailed,
     CycleReflected,
     Drives,
@@ -37,6 +35,7 @@ from conch_services.metrics.instruments import Distribution, Instruments
 from conch_services.metrics.labels import OTHER, BoundedLabels, exemplar_of
 from conch_services.metrics.teams import TeamFigures
 from conch_services.metrics.training import TrainingFigures
+from conch_services.metrics.waits import WaitFigures
 
 MOST_COMPONENTS = 50
 MOST_CONSUMERS = 100
@@ -85,8 +84,6 @@ class EventCounter:
     def __init__(self, settings: Settings, instruments: Instruments) -> None:
         self._to = instruments
         self._agents = BoundedLabels(settings.metrics.max_agents, [settings.agent])
-        self._waiting: set[str] = set()
-        """The agents that wait at a limit of their budget."""
         self._components = BoundedLabels(MOST_COMPONENTS, BUILTIN_WEIGHTS)
         self._consumers = BoundedLabels(MOST_CONSUMERS)
         self._models = BoundedLabels(MOST_MODELS)
@@ -102,6 +99,7 @@ class EventCounter:
         """Agent's label -> digest of the policy that acted last."""
         self._training = TrainingFigures(instruments, self._agents)
         self._teams = TeamFigures(instruments, self._agents)
+        self._waits = WaitFigures(instruments, self._agents)
         self._met: set[str] = set()
         """Labels of agents that have counters."""
         self._earned: dict[str, Component] = {}
@@ -119,6 +117,7 @@ class EventCounter:
         elif (count := _COUNTS.get(type(event))) is not None:
             count(self, event, at)
         self._teams.count(event)
+        self._waits.count(event)
 
     def remember(self, event: Event) -> None:
         """Take an event of training of before this process, so that the gauges of training show what is now."""
@@ -210,9 +209,6 @@ class EventCounter:
         if self._policies.get(agent, "") != event.policy:
             self._policies[agent] = event.policy
             self._to.policy_changed.set(at, agent)
-        if agent in self._waiting:
-            self._waiting.discard(agent)
-            self._to.budget_waits.set(0.0, agent)
         self._unpaid[hash(event.action_id)] = at
         if len(self._unpaid) > UNPAID_ACTS:
             del self._unpaid[next(iter(self._unpaid))]
@@ -224,11 +220,6 @@ class EventCounter:
 
     def _reached(self, event: GoalReached, _at: float) -> None:
         self._to.goals_reached(self._agents(event.agent)).inc(exemplar=exemplar_of(event))
-
-    def _ceiling(self, event: BudgetReached, _at: float) -> None:
-        agent = self._agents(event.agent)
-        self._to.budget_waits.set(math.inf if event.until is None else event.until.timestamp(), agent)
-        self._waiting.add(agent)
 
     def _marked(self, event: MarkWitnessed, _at: float) -> None:
         self._to.marks(self._agents(event.agent)).inc()
@@ -340,5 +331,4 @@ _COUNTS: Final[dict[type[Event], Callable[[EventCounter, Any, float], None]]] = 
     NoveltyMeasured: EventCounter._measured,
     ConsumerFailed: EventCounter._failed,
     AlarmRaised: EventCounter._alarmed,
-    BudgetReached: EventCounter._ceiling,
 }

@@ -90,6 +90,8 @@ class Instruments:
             "When an agent that waits at its budget's limit has room, seconds since the epoch; +Inf: never; 0: it acts."
         )
         self.budget_waits = gauge("conch_budget_waits_until_timestamp_seconds", waits, "agent")
+        asleep = "When the sleep of an agent with nothing to do ends, seconds since the epoch; 0: it is awake."
+        self.asleep = gauge("conch_agent_asleep_until_timestamp_seconds", asleep, "agent")
         self.marks = counter("conch_marks_total", "Marks of the witness.", "agent")
 
         # What it was worth.

@@ -91,7 +91,8 @@ function shower() {
     RUN_ERROR({ message }) { failed = message; },
     CUSTOM({ name, value }) {
       if (name === "conch.works") {
-        works.textContent = `${agent} ${WAITS[value.state] ?? `${DOES[value.phase] ?? "works"}…`}`;
+        const why = value.state === "budget" && value.why ? `is paused by its budget: ${value.why}` : null;
+        works.textContent = `${agent} ${why ?? WAITS[value.state] ?? `${DOES[value.phase] ?? "works"}…`}`;
       } else if (name === "conch.answer") {
         item.dataset.cycle = value.cycle;
         item.querySelector(".reward").textContent = "reward not known yet";

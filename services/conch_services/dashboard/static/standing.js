@@ -21,7 +21,7 @@ let away = null; // the timer from the loss to the banner
 let asking = false;
 let met = stream.live; // whether anything came live on this page
 
-const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", ended: "ended", approval: "waits for an approval", silent: "live; the agent does not answer", budget: "paused by its budget" };
+const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", ended: "ended", approval: "waits for an approval", silent: "live; the agent does not answer", budget: "paused by its budget", asleep: "asleep" };
 
 const isOver = () => stream.state.startsWith("no run is in progress"); // the dashboard is there, without a run
 const isGone = () => !stream.live && stream.state === "connecting…" && since !== null && Date.now() - since >= GONE_MS;
@@ -45,7 +45,7 @@ on("alarm.raised", ({ alarm, component, active, name, what }) => {
 
 function show() {
   said.textContent = words();
-  dot.dataset.state = isGone() || isOver() ? "over" : !stream.live ? "away" : state === null || state === "running" ? "live" : "paused";
+  dot.dataset.state = isGone() || isOver() ? "over" : !stream.live ? "away" : state === null || state === "running" || state === "asleep" ? "live" : "paused";
   if (banner.hidden) return;
   const over = isGone() || isOver();
   banner.classList.toggle("calm", over);
@@ -116,6 +116,8 @@ export function agentIs(told, because = "", question = "") {
   tell("agent", { state });
 }
 
+on("agent.slept", ask);
+on("agent.woke", ask);
 on("action.taken", () => { if (asks || (state !== "paused" && state !== "running")) ask(); }); // it may be slow still
 
 async function ask() {

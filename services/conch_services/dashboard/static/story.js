@@ -28,7 +28,7 @@ on("state", (now) => { live = now.live; show(); });
 on("agent", ({ state }) => {
   const words = { silent: "does not answer", approval: "waits for you", mind: "waits for its mind", ended: "not running" };
   $("run-state").textContent = words[state] ?? state;
-  $("run-state").classList.toggle("good", state === "running");
+  $("run-state").classList.toggle("good", state === "running" || state === "asleep");
   $("now-title").firstChild.data = state === "ended" && $("now").dataset.began ? "At the end " : "Right now ";
 });
 setInterval(() => { if (!document.hidden) show(); }, 1000);

@@ -20,6 +20,8 @@ from conch_schemas import (
     ActDenied,
     ActionDecided,
     ActionTaken,
+    AgentSlept,
+    AgentWoke,
     ContractViolationError,
     Event,
     ExperienceRecorded,
@@ -38,6 +40,8 @@ ANSWER_SECONDS: Final = 0.3
 """Timeout of its answer."""
 BEGUN: Final[tuple[type[Event], ...]] = (ThoughtFormed, ActAsked, ActApproved, ActDenied, ActionDecided)
 """What comes in a cycle before its act, in this order."""
+SLEEPS: Final[tuple[type[Event], ...]] = (AgentSlept, AgentWoke)
+"""What says whether an agent sleeps."""
 SILENT_MINDS: Final = ("reflex", "scripted")
 """Minds that give their replies in one piece, at once."""
 
@@ -50,9 +54,10 @@ async def happens_now(request: Request, agent: str) -> tuple[int, RightNow]:
     place, some = found.found or (0, [])
     begun = await concurrently(lambda kind: _newest(world, agent, kind), BEGUN)  # the store may have them already
     behind = world.hub.behind(place, agent, (ActionTaken, ExperienceRecorded))
+    slept = await concurrently(lambda kind: _newest(world, agent, kind), SLEEPS)
     now = reduce(
         told_of,
-        (*(one for one in begun if one is not None and _is_open(one, some)), *behind),
+        (*(one for one in begun if one is not None and _is_open(one, some)), *behind, *_sleep(slept)),
         reduce(told_of, some, RightNow()),
     )
     if is_written(world):
@@ -72,6 +77,14 @@ async def _newest(world: DashboardContext, agent: str, kind: type[Event]) -> Eve
         return None if last is None else decoded(last.subject, last.data)
     except (ConchError, ContractViolationError):
         return None
+
+
+def _sleep(newest: Sequence[Event | None]) -> list[Event]:
+    """The newest sleep, where no wake has ended it."""
+    slept, woke = newest
+    if not isinstance(slept, AgentSlept):
+        return []
+    return [] if isinstance(woke, AgentWoke) and woke.number >= slept.number else [slept]
 
 
 def _is_open(event: Event, stored: Sequence[Event]) -> bool:

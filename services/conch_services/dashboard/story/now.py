@@ -13,6 +13,8 @@ from conch_schemas import (
     ActDenied,
     ActionDecided,
     ActionTaken,
+    AgentSlept,
+    AgentWoke,
     Event,
     ExperienceRecorded,
     ThoughtFormed,
@@ -58,10 +60,16 @@ class RightNow:
     """Of the newest cycle that has one."""
     rewarded: int | None = None
     """The cycle of that reward."""
+    asleep: str = ""
+    """Why the agent sleeps, and until when; empty: it is awake."""
 
 
 def told_of(now: RightNow, event: Event) -> RightNow:
     """What happens once this event has happened; a late score of an earlier cycle changes nothing."""
+    if isinstance(event, AgentSlept):
+        return replace(now, asleep=f"{event.why}; until {event.until:%H:%M:%S} UTC, or what wakes it")
+    if isinstance(event, AgentWoke):
+        return replace(now, asleep="")
     if event.cycle is None or event.cycle < (now.cycle or 0):
         return now
     if isinstance(event, ThoughtFormed):

@@ -21,6 +21,7 @@ from conch.requests import (
     MessageTaken,
     ToolUsed,
 )
+from conch.text import safe_text
 from conch.views import decision_word, waiting_act_shown
 from conch_schemas import JsonObject
 
@@ -49,7 +50,8 @@ class AgUiRun:
             case AgentWorks():
                 if (works := (step.phase, step.state)) != self._works:
                     self._works = works
-                    yield _custom("conch.works", {"phase": step.phase, "state": step.state})
+                    why = safe_text(step.why, one_line=True)
+                    yield _custom("conch.works", {"phase": step.phase, "state": step.state, "why": why})
             case AnswerDraft():
                 yield from self._grow(step.text)
             case ToolUsed():

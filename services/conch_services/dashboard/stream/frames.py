@@ -21,6 +21,8 @@ from conch_schemas import (
     AdapterRefused,
     AdapterRolledBack,
     AdapterTried,
+    AgentSlept,
+    AgentWoke,
     AlarmRaised,
     ConsumerFailed,
     CycleReflected,
@@ -197,6 +199,14 @@ def _answered(event: ActApproved | ActDenied) -> JsonObject:
     return {"by": event.by}
 
 
+def _slept(event: AgentSlept) -> JsonObject:
+    return {"until": event.until.isoformat(), "why": _short(event.why)}
+
+
+def _woke(event: AgentWoke) -> JsonObject:
+    return {"by": event.by, "why": _short(event.why)}
+
+
 def _message(event: MessageReceived | MessageSent) -> JsonObject:
     return {"text": _short(event.text)}
 
@@ -256,6 +266,8 @@ _TOLD: Final[Mapping[type[Event], Callable[[Any], JsonObject | None]]] = {
     ActAsked: _asked,
     ActApproved: _answered,
     ActDenied: _answered,
+    AgentSlept: _slept,
+    AgentWoke: _woke,
     MessageReceived: _message,
     MessageSent: _message,
     MarkWitnessed: _mark,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +24,11 @@ from conch.tools import BUILTIN_TOOLS, PROGRAM_TOOLS, Notes, Sandbox, Toolbox, T
 from conch.values import Values
 from conch_schemas import (
     Action,
+    ActionTaken,
     ChangedLines,
     CommandCheck,
     GoalCheck,
+    GoalWork,
     MeasuredEffect,
     Outcome,
     OutcomeStatus,
@@ -148,6 +150,16 @@ class CandidateRunner:
 def recorded_registry(decision: RecordedDecision) -> Registry:
     """The tools that the mind could call then."""
     return Registry(decision.tools)
+
+
+def standing(tried: Tried, act: ActionTaken) -> Tried:
+    """The candidate as it stood to the goals that were open for the act, where that was counted: so that both are paid
+    by the same rules. What a file was added to before is not kept, so no candidate is idle for that."""
+    work = act.effect.work if act.effect is not None else None
+    if work is None or "execution" in tried.unknown:
+        return tried
+    counted = GoalWork(open=work.open, allowance=work.allowance)
+    return replace(tried, effect=(tried.effect or MeasuredEffect()).model_copy(update={"work": counted}))
 
 
 def _effect(

@@ -16,7 +16,7 @@ from conch.consumer import follow
 from conch.cycle.decide import DecisionResult, answered, prompt_digest
 from conch.cycle.policy import ActingPolicy
 from conch.errors import UsageError
-from conch.forks.execute import CandidateRunner, Tried, recorded_registry
+from conch.forks.execute import CandidateRunner, Tried, recorded_registry, standing
 from conch.forks.minds import ForkMinds
 from conch.forks.recorded import RecordedCycle
 from conch.forks.score import VERSION, ForkTotal, score_candidate, weights_of
@@ -102,7 +102,7 @@ class Fork:
         began = time.perf_counter()
         async with self._copy() as copy:
             copied = time.perf_counter()
-            tried = await self._runner.run(decision.action, copy)
+            tried = standing(await self._runner.run(decision.action, copy), self._recorded.act)
         judged = self._scored(decision, tried)
         ended = time.perf_counter()
         ms = {"decide": decision.completion.ms, "copy": (copied - began) * 1000, "act": tried.ms}

@@ -26,7 +26,7 @@ from conch.minds.embedded.features import (
     GROUPS,
     CallChoice,
     TemplateRecord,
-    WorkDone,
+    LastWork,
     aims,
     at_hand,
     context,
@@ -259,7 +259,7 @@ class ReflexMind:
         choices = [
             CallChoice(choice.template, choice.call.kind, mark in memory.calls, aim)
             for choice, mark, aim in zip(
-                made, marks, aims(situation, made, WorkDone(memory.staged, self._last)), strict=True
+                made, marks, aims(situation, made, LastWork(memory.staged, self._last)), strict=True
             )
         ]
         rows = features(context(situation), choices, memory.lately)

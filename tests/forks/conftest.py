@@ -18,7 +18,7 @@ from conch.snapshots import SNAPSHOTS, GoalThen, SnapshotKeeper, SnapshotShelf
 from conch.testing import make_action_taken, make_experience_recorded
 from conch.tools import BUILTIN_TOOLS
 from conch.values import Values
-from conch_schemas import Effect, ForkScored, PromptMessage, ScoredPart
+from conch_schemas import Effect, ForkScored, GoalWork, MeasuredEffect, PromptMessage, ScoredPart
 
 WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
 CYCLE = 3
@@ -38,15 +38,15 @@ class Recorded:
     settings: dict[str, Any] = field(default_factory=dict)
     values: Values = field(default_factory=Values)
 
-    async def cycle(self) -> RecordedCycle:
-        """Keep the decision with the workspace as it is now."""
+    async def cycle(self, work: GoalWork | None = None) -> RecordedCycle:
+        """Keep the decision with the workspace as it is now; `work`: what the act says of its goals."""
         folder = self.home.agent_dir("echo") / SNAPSHOTS
         settings = Settings.model_validate(self.settings)
         situation = Situation("echo", CYCLE, {"curiosity": 0.5}, {"curiosity": 1.0}, "curiosity")
         said = PromptMessage(role="user", content="What now?")
         prompt = Prompt("decide", "You are echo.", (said,), situation, registry=Registry(self.tools))
         await SnapshotKeeper(folder, self.workspace, settings.forks).keep(prompt, self.goals, self.message)
-        act = make_action_taken(CYCLE)
+        act = make_action_taken(CYCLE, effect=None if work is None else MeasuredEffect(work=work))
         parts = tuple(
             ScoredPart(
                 component=name, value=0.1, weight=weight, status="scored", explanation="", scorer="reward", version="2"

@@ -14,7 +14,7 @@ import pytest
 from conch.errors import ConchError, UsageError
 from conch.forks import Fork, ForkRequest, fork_minds
 from conch.snapshots import GoalThen
-from conch_schemas import FileCheck, ForkScored, Goal, TestsCheck
+from conch_schemas import FileCheck, ForkScored, Goal, GoalWork, TestsCheck
 
 if TYPE_CHECKING:
     from tests.forks.conftest import Recorded
@@ -64,6 +64,22 @@ async def test_a_candidate_is_scored_as_if_it_had_been_the_act(recorded: Recorde
     assert values(bad) == {"format": -1.0, "execution": 0.0, "goal": None}
     assert values(rest)["execution"] == 0.2
     assert [one.executed for one in (new, same, gone, bad, rest)] == [True, True, True, False, False]
+
+
+async def test_a_candidate_stands_to_the_goals_as_the_act_did(recorded: Recorded) -> None:
+    """Where the act says what was open, a candidate is paid by the same rules: a rest while a goal was open earns less,
+    a call that failed less than that, and a change nothing where no more were paid."""
+    replies = (
+        "DO_NOTHING: rest",
+        call("filesystem", operation="read", path="missing.md"),
+        write("b.md", "new words\n"),
+    )
+    paid, unpaid = [
+        await recorded.fork(*replies, found=await recorded.cycle(GoalWork(open=1, allowance=left))) for left in (5, 0)
+    ]
+
+    assert [values(one)["execution"] for one in paid] == [-0.2, -0.8, 1.0]
+    assert [values(one)["execution"] for one in unpaid] == [-0.2, -0.8, -0.8]
 
 
 async def test_what_needs_the_history_is_not_applicable(recorded: Recorded) -> None:

@@ -164,7 +164,7 @@ def test_the_values_of_the_rules_are_settings(act: Act) -> None:
     """Each verdict has the value that the settings give it, and the range of the component is that of its values."""
     settings = RewardSettings(
         format=FormatValues(valid=0.25, invalid=-2.0),
-        execution=ExecutionValues(success=3.0, failed=-0.5, idle=0.1, invalid=-0.4),
+        execution=ExecutionValues(success=3.0, failed=-0.5, idle=0.1, invalid=-0.4, resting=-0.1, fruitless=-0.7),
         goal=GoalValues(achieved=5.0, partial=2.0, neutral=-1.0),
     )
     acts = (("TOOL", True, True), ("TOOL", True, False), ("DO_NOTHING", True, False), ("INVALID", False, False))
@@ -177,7 +177,7 @@ def test_the_values_of_the_rules_are_settings(act: Act) -> None:
     assert [goal_reward(outcome, settings.goal) for outcome in ("achieved", "partial", "neutral")] == [5.0, 2.0, -1.0]
     assert (scores["format"].value, scores["execution"].value) == (0.25, 3.0)
     assert {name: score.range for name, score in scores.items()} == {name: ranges[name] for name in scores}
-    assert (ranges["format"], ranges["execution"], ranges["goal"]) == ((-2.0, 0.25), (-0.5, 3.0), (-1.0, 5.0))
+    assert (ranges["format"], ranges["execution"], ranges["goal"]) == ((-2.0, 0.25), (-0.7, 3.0), (-1.0, 5.0))
 
 
 def test_a_rule_whose_values_are_all_equal_is_refused() -> None:

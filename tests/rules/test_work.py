@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.config import NeedsSettings, Settings
+from conch.config import ExecutionValues, NeedsSettings, Settings
 from conch.folds import tool_result
+from conch.rewards.rules import worked_execution
 from conch_schemas import (
     ActionTaken,
     ChangedLines,
@@ -168,6 +169,20 @@ def test_what_an_act_earns(act: MakeAct, check: MakeCheck) -> None:
         "third": -0.05,
         "fails": -0.083,
     }
+
+
+def test_what_a_rest_and_a_fruitless_call_earn_are_settings(act: MakeAct) -> None:
+    """A failed call earns the lesser of what a failure and a fruitless call earn; a blocked one what a failure does."""
+    values = ExecutionValues(idle=0.3, resting=0.1, fruitless=-0.4, failed=-0.2)
+
+    def earned(call: ActionTaken) -> float:
+        assert call.effect is not None
+        assert call.effect.work is not None
+        return worked_execution(call, call.effect.work, values)
+
+    assert (earned(rests(act, 0)), earned(rests(act, 1))) == (0.3, 0.1)
+    idle = stands(MeasuredEffect())
+    assert [earned(looks(act, idle, status=how)) for how in ("success", "error", "blocked")] == [-0.4, -0.4, -0.2]
 
 
 def test_why_a_call_is_not_paid_is_said(act: MakeAct) -> None:

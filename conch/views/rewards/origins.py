@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 BUILTIN_MEANINGS: Final = {
     "format": "A reply that keeps to the grammar +0.5, else -1.0.",
-    "execution": "A tool that succeeds +1.0, without an effect +0.2, else -0.3; resting and reflecting +0.2.",
+    "execution": "A call that moves a goal, or a paid change, +1.0; any other -0.8; rest +0.2, with a goal open -0.2.",
     "needs": "Of each need its priority, times 0.5 where it improved, times -0.3 where it worsened.",
     "goal": "By the goal's own check: achieved 2.0, partial progress 1.0, else 0.0.",
     "exploration": "A tool's first use 0.3, new information 0.5, a problem solved that had failed before 1.0.",

@@ -25,8 +25,8 @@ from conch.minds.embedded.features import (
     EVERYTHING,
     GROUPS,
     CallChoice,
-    TemplateRecord,
     LastWork,
+    TemplateRecord,
     aims,
     at_hand,
     context,
@@ -222,7 +222,7 @@ class ReflexMind:
         """The reply, and the probability with which a decision is chosen."""
         situation = prompt.situation
         if prompt.purpose == "reflect":
-            return self._reflection(), None
+            return _review(self._memory.tries), None
         if prompt.purpose == "decide" and (proposal := self._proposal(situation)) is not None:
             return render(proposal), 1.0
         # Thought and decision of one cycle use the same draws, so the thought is about what may be done.
@@ -317,21 +317,23 @@ class ReflexMind:
         trim(memory.decisions, DECISIONS)
         return text
 
-    def _reflection(self) -> str:
-        tries = self._memory.tries
-        tried = np.flatnonzero(tries[:, 0])
-        if not tried.size:
-            return "I have learnt nothing yet: no act of mine has been scored."
-        means = tries[tried, 1] / tries[tried, 0]
-        best, worst = int(tried[means.argmax()]), int(tried[means.argmin()])
-        return (
-            f"I have tried {tried.size} of {len(TEMPLATES)} things in {int(tries[:, 0].sum())} scored acts. "
-            f"Best paid: {self._went(best)}. Worst paid: {self._went(worst)}."
-        )
 
-    def _went(self, template: int) -> str:
-        count, total = self._memory.tries[template]
-        return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
+def _review(tries: NDArray[np.float64]) -> str:
+    """What paid best and worst, of `BanditMemory.tries`."""
+    tried = np.flatnonzero(tries[:, 0])
+    if not tried.size:
+        return "I have learnt nothing yet: no act of mine has been scored."
+    means = tries[tried, 1] / tries[tried, 0]
+    best, worst = int(tried[means.argmax()]), int(tried[means.argmin()])
+    return (
+        f"I have tried {tried.size} of {len(TEMPLATES)} things in {int(tries[:, 0].sum())} scored acts. "
+        f"Best paid: {_mean_paid(tries, best)}. Worst paid: {_mean_paid(tries, worst)}."
+    )
+
+
+def _mean_paid(tries: NDArray[np.float64], template: int) -> str:
+    count, total = tries[template]
+    return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
 
 
 def _paths(added: RecentOutcome) -> list[str]:

@@ -6,7 +6,7 @@ import random
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -283,7 +283,11 @@ class ReflexMind:
 
     def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
         """The choices with the highest upper confidence bound; several where they are equal."""
-        scores = self._memory.bandit.scores(rows) + self._bonus(choices) - self._impatience(cycle, choices)
+        scores = (
+            self._memory.bandit.scores(rows)
+            + self._bonus(choices)
+            - _impatience(self._memory.decisions, cycle, choices)
+        )
         return [int(place) for place in np.flatnonzero(scores >= scores.max() - 1e-9)]
 
     def _bonus(self, choices: list[CallChoice]) -> NDArray[np.float64]:
@@ -294,15 +298,6 @@ class ReflexMind:
             for group, uses in zip(GROUPS, self._memory.uses, strict=True)
         }
         return np.array([bonuses[choice.group] for choice in choices])
-
-    def _impatience(self, cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:
-        """A penalty on templates with too many decisions that await a reward: late rewards lead to variation."""
-        waiting = Counter(
-            decision.template
-            for made, decision in self._memory.decisions.items()
-            if decision.revision == 0 and made > cycle - HEARD_WITHIN
-        )
-        return np.array([float(waiting[choice.template] >= WAITING) for choice in choices])
 
     def _remember(self, cycle: int, chosen: TemplateChoice, mark: int, x: Sparse) -> str:
         """Keep the decision, whose reply is returned."""
@@ -316,6 +311,16 @@ class ReflexMind:
         memory.decisions[cycle] = PendingDecision(chosen.template, digest(text), x, memory.bandit.choices, goal)
         trim(memory.decisions, DECISIONS)
         return text
+
+
+def _impatience(decisions: Mapping[int, PendingDecision], cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:
+    """A penalty on templates with too many decisions that await a reward: late rewards lead to variation."""
+    waiting = Counter(
+        decision.template
+        for made, decision in decisions.items()
+        if decision.revision == 0 and made > cycle - HEARD_WITHIN
+    )
+    return np.array([float(waiting[choice.template] >= WAITING) for choice in choices])
 
 
 def _review(tries: NDArray[np.float64]) -> str:

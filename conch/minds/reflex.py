@@ -32,7 +32,7 @@ from conch.minds.embedded.features import (
     context,
     features,
 )
-from conch.minds.embedded.memory import CALLS, DECISIONS, STAGED, PendingDecision, load, save, trim
+from conch.minds.embedded.memory import CALLS, DECISIONS, STAGED, BanditMemory, PendingDecision, load, save, trim
 from conch.minds.embedded.templates import TEMPLATES, TemplateChoice, TemplateSlots, fill_slots, fill_templates
 from conch.minds.frozen.choices import ChoiceLog, DrawnChoice
 from conch.minds.frozen.parameters import FrozenParameters, FrozenShelf
@@ -263,7 +263,7 @@ class ReflexMind:
             )
         ]
         rows = features(context(situation), choices, memory.lately)
-        preferred = self._untried(choices) or self._promising(situation.cycle, choices, rows)
+        preferred = _untried(memory, choices) or self._promising(situation.cycle, choices, rows)
         floor = random.Random(f"{self._seed}/{situation.cycle}/floor")  # noqa: S311 - no secret
         best = floor.randrange(len(made)) if floor.random() < self._epsilon else draw.choice(preferred)
         alike = [place for place, mark in enumerate(marks) if mark == marks[best]]
@@ -273,13 +273,6 @@ class ReflexMind:
             self.drawn.add(DrawnChoice.of(situation.cycle, rows, self._bonus(choices), alike, min(propensity, 1.0)))
         memory.uses[GROUPS.index(choices[best].group)] += 1
         return self._remember(situation.cycle, made[best], marks[best], Sparse.of(rows[best])), min(propensity, 1.0)
-
-    def _untried(self, choices: list[CallChoice]) -> list[int]:
-        """The choices never tried: each is tried once before any is preferred, calls of tools before a rest."""
-        tried = {decision.template for decision in self._memory.decisions.values()}
-        tried |= set(np.flatnonzero(self._memory.tries[:, 0]).tolist())
-        untried = [place for place, choice in enumerate(choices) if choice.template not in tried]
-        return [place for place in untried if choices[place].group != REST] or untried
 
     def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
         """The choices with the highest upper confidence bound; several where they are equal."""
@@ -311,6 +304,14 @@ class ReflexMind:
         memory.decisions[cycle] = PendingDecision(chosen.template, digest(text), x, memory.bandit.choices, goal)
         trim(memory.decisions, DECISIONS)
         return text
+
+
+def _untried(memory: BanditMemory, choices: list[CallChoice]) -> list[int]:
+    """The choices never tried: each is tried once before any is preferred, calls of tools before a rest."""
+    tried = {decision.template for decision in memory.decisions.values()}
+    tried |= set(np.flatnonzero(memory.tries[:, 0]).tolist())
+    untried = [place for place, choice in enumerate(choices) if choice.template not in tried]
+    return [place for place in untried if choices[place].group != REST] or untried
 
 
 def _impatience(decisions: Mapping[int, PendingDecision], cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:

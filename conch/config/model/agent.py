@@ -239,7 +239,7 @@ class CycleSettings(SettingsSection):
     processes: Annotated[int, Field(ge=1, le=256)] = 1
     """Processes over which the agents of a run are spread; with fewer agents, one process for each agent."""
     material: bool = True
-    """Whether new files and goals come, as goals are reached, to a workspace that Conch made and filled; to no other."""
+    """Whether new files and goals come, as goals are reached, to a workspace that Conch filled; to no other."""
 
 
 class ToolSettings(SettingsSection):

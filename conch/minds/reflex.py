@@ -6,7 +6,7 @@ import random
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -25,14 +25,14 @@ from conch.minds.embedded.features import (
     EVERYTHING,
     GROUPS,
     CallChoice,
+    LastWork,
     TemplateRecord,
-    WorkDone,
     aims,
     at_hand,
     context,
     features,
 )
-from conch.minds.embedded.memory import CALLS, DECISIONS, STAGED, PendingDecision, load, save, trim
+from conch.minds.embedded.memory import CALLS, DECISIONS, STAGED, BanditMemory, PendingDecision, load, save, trim
 from conch.minds.embedded.templates import TEMPLATES, TemplateChoice, TemplateSlots, fill_slots, fill_templates
 from conch.minds.frozen.choices import ChoiceLog, DrawnChoice
 from conch.minds.frozen.parameters import FrozenParameters, FrozenShelf
@@ -222,7 +222,7 @@ class ReflexMind:
         """The reply, and the probability with which a decision is chosen."""
         situation = prompt.situation
         if prompt.purpose == "reflect":
-            return self._reflection(), None
+            return _review(self._memory.tries), None
         if prompt.purpose == "decide" and (proposal := self._proposal(situation)) is not None:
             return render(proposal), 1.0
         # Thought and decision of one cycle use the same draws, so the thought is about what may be done.
@@ -259,11 +259,11 @@ class ReflexMind:
         choices = [
             CallChoice(choice.template, choice.call.kind, mark in memory.calls, aim)
             for choice, mark, aim in zip(
-                made, marks, aims(situation, made, WorkDone(memory.staged, self._last)), strict=True
+                made, marks, aims(situation, made, LastWork(memory.staged, self._last)), strict=True
             )
         ]
         rows = features(context(situation), choices, memory.lately)
-        preferred = self._untried(choices) or self._promising(situation.cycle, choices, rows)
+        preferred = _untried(memory, choices) or self._promising(situation.cycle, choices, rows)
         floor = random.Random(f"{self._seed}/{situation.cycle}/floor")  # noqa: S311 - no secret
         best = floor.randrange(len(made)) if floor.random() < self._epsilon else draw.choice(preferred)
         alike = [place for place, mark in enumerate(marks) if mark == marks[best]]
@@ -274,16 +274,13 @@ class ReflexMind:
         memory.uses[GROUPS.index(choices[best].group)] += 1
         return self._remember(situation.cycle, made[best], marks[best], Sparse.of(rows[best])), min(propensity, 1.0)
 
-    def _untried(self, choices: list[CallChoice]) -> list[int]:
-        """The choices never tried: each is tried once before any is preferred, calls of tools before a rest."""
-        tried = {decision.template for decision in self._memory.decisions.values()}
-        tried |= set(np.flatnonzero(self._memory.tries[:, 0]).tolist())
-        untried = [place for place, choice in enumerate(choices) if choice.template not in tried]
-        return [place for place in untried if choices[place].group != REST] or untried
-
     def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
         """The choices with the highest upper confidence bound; several where they are equal."""
-        scores = self._memory.bandit.scores(rows) + self._bonus(choices) - self._impatience(cycle, choices)
+        scores = (
+            self._memory.bandit.scores(rows)
+            + self._bonus(choices)
+            - _impatience(self._memory.decisions, cycle, choices)
+        )
         return [int(place) for place in np.flatnonzero(scores >= scores.max() - 1e-9)]
 
     def _bonus(self, choices: list[CallChoice]) -> NDArray[np.float64]:
@@ -294,15 +291,6 @@ class ReflexMind:
             for group, uses in zip(GROUPS, self._memory.uses, strict=True)
         }
         return np.array([bonuses[choice.group] for choice in choices])
-
-    def _impatience(self, cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:
-        """A penalty on templates with too many decisions that await a reward: late rewards lead to variation."""
-        waiting = Counter(
-            decision.template
-            for made, decision in self._memory.decisions.items()
-            if decision.revision == 0 and made > cycle - HEARD_WITHIN
-        )
-        return np.array([float(waiting[choice.template] >= WAITING) for choice in choices])
 
     def _remember(self, cycle: int, chosen: TemplateChoice, mark: int, x: Sparse) -> str:
         """Keep the decision, whose reply is returned."""
@@ -317,21 +305,41 @@ class ReflexMind:
         trim(memory.decisions, DECISIONS)
         return text
 
-    def _reflection(self) -> str:
-        tries = self._memory.tries
-        tried = np.flatnonzero(tries[:, 0])
-        if not tried.size:
-            return "I have learnt nothing yet: no act of mine has been scored."
-        means = tries[tried, 1] / tries[tried, 0]
-        best, worst = int(tried[means.argmax()]), int(tried[means.argmin()])
-        return (
-            f"I have tried {tried.size} of {len(TEMPLATES)} things in {int(tries[:, 0].sum())} scored acts. "
-            f"Best paid: {self._went(best)}. Worst paid: {self._went(worst)}."
-        )
 
-    def _went(self, template: int) -> str:
-        count, total = self._memory.tries[template]
-        return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
+def _untried(memory: BanditMemory, choices: list[CallChoice]) -> list[int]:
+    """The choices never tried: each is tried once before any is preferred, calls of tools before a rest."""
+    tried = {decision.template for decision in memory.decisions.values()}
+    tried |= set(np.flatnonzero(memory.tries[:, 0]).tolist())
+    untried = [place for place, choice in enumerate(choices) if choice.template not in tried]
+    return [place for place in untried if choices[place].group != REST] or untried
+
+
+def _impatience(decisions: Mapping[int, PendingDecision], cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:
+    """A penalty on templates with too many decisions that await a reward: late rewards lead to variation."""
+    waiting = Counter(
+        decision.template
+        for made, decision in decisions.items()
+        if decision.revision == 0 and made > cycle - HEARD_WITHIN
+    )
+    return np.array([float(waiting[choice.template] >= WAITING) for choice in choices])
+
+
+def _review(tries: NDArray[np.float64]) -> str:
+    """What paid best and worst, of `BanditMemory.tries`."""
+    tried = np.flatnonzero(tries[:, 0])
+    if not tried.size:
+        return "I have learnt nothing yet: no act of mine has been scored."
+    means = tries[tried, 1] / tries[tried, 0]
+    best, worst = int(tried[means.argmax()]), int(tried[means.argmin()])
+    return (
+        f"I have tried {tried.size} of {len(TEMPLATES)} things in {int(tries[:, 0].sum())} scored acts. "
+        f"Best paid: {_mean_paid(tries, best)}. Worst paid: {_mean_paid(tries, worst)}."
+    )
+
+
+def _mean_paid(tries: NDArray[np.float64], template: int) -> str:
+    count, total = tries[template]
+    return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
 
 
 def _paths(added: RecentOutcome) -> list[str]:

@@ -40,7 +40,7 @@ DEEDS = st.builds(
 )
 
 
-@given(deeds=st.lists(DEEDS, max_size=120))
+@given(deeds=st.lists(DEEDS, min_size=40, max_size=120))
 def test_paid_changes_never_outnumber_the_start_and_what_goals_gave_back(deeds: list[Deed]) -> None:
     """A reached goal gives back at most 4, and no more than was paid since it was set; adding to one file is paid twice
     between two moves of a goal."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from conch.minds.embedded.credit import STEPS, known_rewards, task_return
 from conch.minds.embedded.memory import load
+from conch.minds.embedded.templates import TEMPLATES
 from conch.minds.reflex import ReflexMind
 from conch_schemas import FileCheck, Goal
 from tests.minds.test_reflex import experience
@@ -68,9 +69,9 @@ async def test_late_rewards_are_credited_to_what_led_to_them(
 ) -> None:
     """In whatever order they come, and as they are corrected."""
     monkeypatch.setattr("conch.minds.reflex.mean_after", lambda mean, reward: 0.0)
-    monkeypatch.setattr("conch.minds.reflex.TEMPLATES", ())
+    begins = next(n for n, template in enumerate(TEMPLATES) if template.name == "begin a goal's file")
     monkeypatch.setattr(
-        ReflexMind, "_untried", lambda self, choices: [n for n, one in enumerate(choices) if one.template == 18]
+        "conch.minds.reflex._untried", lambda _, choices: [n for n, one in enumerate(choices) if one.template == begins]
     )
     assert await credits(ReflexMind(tmp_path / "a.npz"), prompt, order) == pytest.approx(
         [0.1 + 0.99 * (0.2 + 0.99 * 0.5), 0.2 + 0.99 * 0.5, 0.5]

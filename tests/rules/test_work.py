@@ -84,6 +84,14 @@ def test_looking_that_moves_no_goal_pays_less_than_a_rest(
     assert lived(levels, preset).does(look).total < lived(levels, preset).does(rests(act, opened)).total
 
 
+def test_a_look_that_raises_a_starving_need_pays_less_than_a_rest(act: MakeAct) -> None:
+    """Curiosity starves and weighs most: the factor lowers the look as it lowers the rest."""
+    levels = {"sustainability": 1.0, "reliability": 1.0, "curiosity": 0.0, "excellence": 1.0}
+    look = lived(levels, "learning").does(looks(act, stands(LOOKED)))
+
+    assert look.total < lived(levels, "learning").does(rests(act, 1)).total
+
+
 @pytest.mark.parametrize("preset", ["balanced", "learning", "production", "creative"])
 def test_the_doubled_pay_of_a_rare_look_stays_below_a_rest(act: MakeAct, preset: str) -> None:
     """After 60 acts of one kind exploration pays double for another one, and curiosity can rise."""

@@ -77,7 +77,7 @@ EVERYTHING: Final = digest(".")
 """Stands for all files where files are staged."""
 
 
-class WorkDone(NamedTuple):
+class LastWork(NamedTuple):
     """What the mind knows of its last acts."""
 
     staged: Collection[int]
@@ -106,7 +106,7 @@ def context(situation: Situation) -> tuple[float, ...]:
     )
 
 
-def aims(situation: Situation, choices: Sequence[TemplateChoice], work: WorkDone) -> list[tuple[float, ...]]:
+def aims(situation: Situation, choices: Sequence[TemplateChoice], work: LastWork) -> list[tuple[float, ...]]:
     """`CallChoice.aim` of each choice."""
     goals = situation.goals[:MOST_GOALS]
     files = {goal.id: goal_files(goal, situation.files) for goal in goals}

@@ -54,6 +54,7 @@ async def test_a_short_output_is_not_kept(act: Act, keeping: ToolContext) -> Non
 
 async def test_fifty_megabytes_do_not_fill_the_memory(act: Act, keeping: ToolContext) -> None:
     """An output of 50 MB is kept whole, and neither it nor a read of its middle is ever in memory as a whole."""
+    keeping = replace(keeping, settings=keeping.settings.model_copy(update={"timeout": 120}))  # tracing is slow
     tracemalloc.start()
     done = await act(
         "TOOL: shell(command=\"yes 'a line of fifty bytes, which comes again and more' | head -1000000\")", keeping

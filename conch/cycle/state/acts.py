@@ -94,9 +94,11 @@ def with_act(recent: Sequence[RecentAct], act: RecentAct, room: int) -> tuple[Re
     kept: list[RecentAct] = []
     used = 0
     for place, one in enumerate(reversed((*recent, act))):
-        shown = one if place < WHOLE_RESULTS or used + one.size <= room // 2 else one.short
-        used += shown.size
-        if place >= RECENT and (used > room or place >= MOST_ACTS):
+        if place >= (MOST_ACTS if room else RECENT):
+            break
+        shown = one if place < WHOLE_RESULTS or (room and used + one.size <= room // 2) else one.short
+        used += shown.size if room else 0
+        if place >= RECENT and used > room:
             break
         kept.append(shown)
     return tuple(reversed(kept))

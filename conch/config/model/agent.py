@@ -230,8 +230,7 @@ def _complete(own: Mapping[str, object], part: object) -> object:
 
 
 class SleepSettings(SettingsSection):
-    """When an agent sleeps that has nothing to do, and for how long. A run of a set number of cycles or of a script does
-    not sleep."""
+    """For how long an agent sleeps that has nothing to do; one of a set number of cycles or a script does not."""
 
     first: Annotated[float, Field(ge=0)] = 10.0
     """Seconds of the first sleep; each further one in a row is twice as long. 0: it never sleeps."""

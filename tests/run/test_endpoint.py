@@ -238,10 +238,8 @@ def test_a_run_that_is_killed_asleep_is_awake_after_its_start(house: House, endp
     live = house.begin(interval=0.05, **SLEEPY, **endpoint.environment)
     live.says("echo: asleep: until 20.*UTC: .*a message, a goal or a changed file wakes it")
     assert json.loads(house.conch("status", "--json"))["agent"]["state"] == "asleep"
-    asked = len(endpoint.requests)
     live.signal(signal.SIGKILL, group=True)
     live.ended(20)
-    assert len(endpoint.requests) == asked
 
     again = house.begin(interval=0.05, **SLEEPY, **endpoint.environment)
     again.says("echo: asleep: until 20")

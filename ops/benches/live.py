@@ -136,7 +136,7 @@ def live(
     with fresh_home() as directory:
         home = Path(directory, "home")
         Home(home).make()
-        (home / "conch.yaml").write_text("agent: echo\n")
+        (home / "conch.yaml").write_text("agent: echo\ncycle: {sleep: {first: 0}}\n")  # cycles are what is measured
         fill(home / "workspace")
         prepare(home)
         command = [str(CONCH), "run", "--home", str(home), "--json", "--interval", str(interval), *more]

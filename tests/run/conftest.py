@@ -174,6 +174,7 @@ class House:
         """
         asked = page or any(one.startswith(("--ui", "CONCH_UI")) for one in (*arguments, *environment))
         without = {} if asked else {"CONCH_UI__ENABLED": "false"}
+        without["CONCH_CYCLE__SLEEP__FIRST"] = "0"  # a test that waits for cycles of an agent that rests
         options = [*self._place, "--json", "--interval", str(interval), *arguments]
         return self.start("run", *options, **without | environment)
 

@@ -144,7 +144,7 @@ def test_an_hours_tokens_pause_the_agent(house: House, endpoint: Endpoint) -> No
     """At `mind.max_tokens_per_hour` it pauses, and says until when."""
     live = house.begin(CONCH_MIND__MAX_TOKENS_PER_HOUR="500", **endpoint.environment)
 
-    live.says("echo: budget: 500 tokens in the last hour .* paused until")
+    live.says("echo: budget: .* of 500 tokens in the last hour .*, 50 kept for people's messages: paused until")
     live.signal(signal.SIGTERM)
 
     assert live.ended() == 0
@@ -228,3 +228,30 @@ def test_a_terminal_shows_a_renewed_line_while_a_mind_is_waited_for(house: House
     assert "no reply for" not in text
     for part in text.split("echo waits for its mind")[1:]:
         assert "\r\x1b[2K" in part.split("\n", 1)[0], text
+
+
+SLEEPY = {"CONCH_CYCLE__SLEEP__FIRST": "10", "CONCH_CYCLE__SLEEP__AFTER": "1"}
+
+
+def test_a_run_that_is_killed_asleep_is_awake_after_its_start(house: House, endpoint: Endpoint) -> None:
+    """Terminal and status say that it sleeps; each sleep and each wake is there once, and no cycle is missing."""
+    live = house.begin(interval=0.05, **SLEEPY, **endpoint.environment)
+    live.says("echo: asleep: until 20.*UTC: .*a message, a goal or a changed file wakes it")
+    assert json.loads(house.conch("status", "--json"))["agent"]["state"] == "asleep"
+    live.signal(signal.SIGKILL, group=True)
+    live.ended(20)
+
+    again = house.begin(interval=0.05, **SLEEPY, **endpoint.environment)
+    again.says("echo: asleep: until 20")
+    told = house.conch("tell", "are you there?")
+    assert told == "told, and it wakes for it (--wait 30 waits for the answer)"
+    again.signal(signal.SIGTERM)
+    assert again.ended(20) == 0
+
+    events = [json.loads(line)["event"] for line in house.conch("bus", "tail", "--after", "0", "--json").splitlines()]
+    slept = [event["data"]["number"] for event in events if event["type"] == "conch.v1.agent.slept"]
+    woken = [event["data"]["by"] for event in events if event["type"] == "conch.v1.agent.woke"]
+    assert slept == list(range(len(slept)))
+    assert woken[:2] == ["start", "message"]
+    rows = [row["cycle"] for row in house.cycles()]
+    assert rows == list(range(len(rows)))

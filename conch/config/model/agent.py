@@ -65,12 +65,14 @@ class OneMindSettings(SettingsSection):
     """Bearer key of the endpoint."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
     """Sampling temperature, 0 to 2; local and transformers, where it is not set: 0.3."""
-    max_tokens: Annotated[int, Field(gt=0)] = 1024
-    """Most tokens of one reply."""
+    max_tokens: Annotated[int, Field(gt=0)] = 8192
+    """Most tokens of one reply, at most half of context_window; local and transformers, where it is not set: 1024."""
     context_window: Annotated[int, Field(ge=LEAST_WINDOW)] | None = None
     """Tokens of the model's context window; none: not known; of Conch's engines, what the model has, at most 8192."""
     prompt_tokens: Annotated[int, Field(ge=256)] | None = None
     """Most tokens of a prompt; none: as context_window allows, else 8000 (512 but for openai). Below 1500: one task."""
+    prompt_share: Annotated[float, Field(gt=0, le=0.9)] = 0.6
+    """Share of context_window that a prompt may use where prompt_tokens is not set, 0..0.9."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
     """Seconds for one reply, including all its retries."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
@@ -106,6 +108,12 @@ class OneMindSettings(SettingsSection):
         if taken := sorted({"model", "messages", "stream"} & extra.keys()):
             raise ValueError(f"{taken[0]} is set by Conch itself")
         return extra
+
+    @property
+    def reply_tokens(self) -> int:
+        """Most tokens of one reply: `max_tokens`, and at most half of the context window."""
+        window = self.context_window
+        return self.max_tokens if window is None else min(self.max_tokens, window - window // 2)
 
 
 class MindSettings(OneMindSettings):
@@ -229,6 +237,24 @@ def _complete(own: Mapping[str, object], part: object) -> object:
     return {**taken, **part}
 
 
+class SleepSettings(SettingsSection):
+    """When an agent that has nothing to do sleeps, and how long. A run of a set number of cycles, or of a script, does
+    not sleep."""
+
+    first: Annotated[float, Field(ge=0)] = 10.0
+    """Seconds of the first sleep; each further one in a row is twice as long. 0: it never sleeps."""
+    longest: Annotated[float, Field(gt=0, le=86_400)] = 3600.0
+    """Most seconds of a sleep, at least `first`."""
+    after: Annotated[int, Field(ge=1)] = 10
+    """Acts in a row without an effect, after which an open goal keeps the agent awake no longer."""
+
+    @model_validator(mode="after")
+    def _longest_is_longest(self) -> Self:
+        if self.longest < self.first:
+            raise ValueError("cycle.sleep.longest is shorter than cycle.sleep.first: make it at least as long")
+        return self
+
+
 class CycleSettings(SettingsSection):
     """The cycle: its timing, and the processes that run it."""
 
@@ -236,6 +262,8 @@ class CycleSettings(SettingsSection):
     """Seconds from one cycle to the next."""
     reflect_every: Annotated[int, Field(ge=0)] = 10
     """Cycles from one reflection to the next; 0: never."""
+    sleep: SleepSettings = SleepSettings()
+    """Sleep while there is nothing to do: no cycle, and no question to the mind."""
     processes: Annotated[int, Field(ge=1, le=256)] = 1
     """Processes over which the agents of a run are spread; with fewer agents, one process for each agent."""
     material: bool = True
@@ -254,7 +282,7 @@ class ToolSettings(SettingsSection):
     processes: Annotated[int, Field(gt=0)] = 64
     """Processes in the sandbox at once."""
     output_kib: Annotated[int, Field(gt=0)] = 1024
-    """KiB of output that are read from a program; a program that writes more is killed."""
+    """KiB of output that are read from a program that checks or searches; one that writes more is killed."""
     file_mib: Annotated[int, Field(gt=0)] = 64
     """Largest file that a tool may write, in MiB."""
     files: tuple[str, ...] = ()

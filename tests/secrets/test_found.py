@@ -33,6 +33,13 @@ def test_there_are_kinds_that_were_held_out() -> None:
     assert (len(KINDS), len(HELD_OUT)) == (60, 10)
 
 
+def test_the_page_on_security_counts_the_forms() -> None:
+    """Its table names as many further forms as `ops/bench redaction` plants."""
+    page = (ROOT / "docs" / "pages" / "security.md").read_text()
+
+    assert f"| {len(FORMS)} further forms, in files, commands, calls and sentences | {len(FORMS) * 20:,} | 0 |" in page
+
+
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [

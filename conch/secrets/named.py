@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from conch.secrets.forms import Span
 from conch.secrets.headers import SCHEME, bearer_span, cookie_spans, credential_spans, parameter_spans
 from conch.secrets.names import Grade
-from conch.secrets.separators import ATTRIBUTE, CALL, COMMA, ELEMENT, EQUALS, QUOTE_MARK, WORDS
+from conch.secrets.separators import ATTRIBUTE, CALL, COMMA, ELEMENT, EQUALS, QUOTE_MARK, SENT, WORDS
 from conch.secrets.tables import entry_spans
 from conch.secrets.values import is_expression, is_secret
 from conch.secrets.view import SearchedText, backslashes
@@ -33,7 +33,10 @@ _WRAPPER: Final = re.compile(
 _GROUPS: Final = ("secrets", "secret", "credentials", "creds", "passwords", "tokens", "keys")
 """Ends of names whose value may be a group of named secrets."""
 _CHILD: Final = re.compile(r"[\w.\"'-]{1,60}[ \t]*:[ \t]")
-_OPEN: Final = re.compile(rf"[\[({{{{][\s\0]{{0,80}}(?={QUOTE_MARK})")
+_OPEN: Final = re.compile(
+    rf"(?:[\[({{{{][\s\0]{{0,80}}(?:{QUOTE_MARK}(?:value|plaintext){QUOTE_MARK}[\s\0]{{0,20}}:[\s\0]{{0,20}})?"
+    rf"|[\"']{{2}}[ ]?\+[ ]?)(?={QUOTE_MARK})"
+)
 _PREFIX: Final = re.compile(r"(?:[bBrRfFuUlL]{1,2}|@|\$)?(?=\0{0,40}[\"'`])")
 _QUOTE: Final = re.compile(r"\0{0,40}(\"\"\"|'''|[\"'`])|(%22|%27)")
 _NEXT_ITEM: Final = re.compile(rf"[\s\0]{{0,80}},[\s\0]{{0,80}}(?={QUOTE_MARK})")
@@ -58,6 +61,15 @@ _DIRECTIVE: Final = re.compile(
 """A command that gives a variable a value without a sign between the two."""
 _LINE: Final = 200
 """Characters before a name in which its line begins."""
+_SAID_BEFORE: Final = re.compile(
+    r"[\"'`*]{0,2}[,]? (?:as|is) (?:the|your|my|our|his|her|its|an?) (?:[a-z]{2,12} ){0,2}\Z"
+)
+"""What stands between a value and the name behind it: `use x as the password`."""
+_VALUE_BEFORE: Final = re.compile(r"[^\s\"'`*\0]{8,200}\Z")
+_BELOW: Final = re.compile(
+    r"[^\n:]{0,60}:[ \t\0]{0,8}\n[ \t\0>|#*]{0,40}\n[ \t\0>|#*]{0,40}([^\s\"'`<>\0]{8,200})[ \t\0]{0,40}(?:\n|\Z)"
+)
+"""A value alone in its line, below the sentence that names it and an empty line."""
 _REST: Final = re.compile(r"[^\n\0]{0,4096}")
 _COMMENT: Final = re.compile(r"\s+(?:#|//|;|--\s|/\*)[^\n]*\Z")
 _CALLED: Final = re.compile(r"[A-Za-z_][\w.]*[(\[{]")
@@ -121,7 +133,8 @@ class NameSearch:
         for start, name, grade in self._searched.names():
             place = bisect_left(found, (start + 1, 0)) - 1
             if start >= self._done and (place < 0 or found[place][1] <= start):
-                for span in self._values(start, start + len(name), name, grade):
+                end = start + len(name)
+                for span in (*self._values(start, end, name, grade), *self._apart(start, end, grade)):
                     insort(found, span)
                     yield span
         if not self._view.isascii():
@@ -143,7 +156,9 @@ class NameSearch:
 
     def _values(self, start: int, end: int, name: str, grade: Grade) -> Iterator[Span]:
         view = self._view
-        if match := EQUALS.match(view, end):
+        if match := SENT.match(view, end):
+            yield from self._quoted(ValuePlace(match.end(), name, grade, ":"), is_list=False)
+        elif match := EQUALS.match(view, end):
             if (spans := self._header(match.end(), name)) is not None:
                 yield from spans
                 return
@@ -173,6 +188,18 @@ class NameSearch:
                     return
                 is_line = _DIRECTIVE.search(view, max(0, start - 40), start) is not None
             yield from self._value(ValuePlace(match.end(), name, grade, " " if is_line else sign, is_line))
+
+    def _apart(self, start: int, end: int, grade: Grade) -> Iterator[Span]:
+        """A value that a sentence says before its name, or that stands below it behind an empty line."""
+        if grade <= Grade.WEAK:
+            return
+        said = _SAID_BEFORE.search(self._view, max(0, start - 50), start)
+        before = _VALUE_BEFORE.search(self._view, max(0, said.start() - 200), said.start()) if said else None
+        below = _BELOW.match(self._view, end)
+        for span in ((before.span() if before else (0, 0)), (below.span(1) if below else (0, 0))):
+            value = self._view[slice(*span)]
+            if _stands_apart(value, _LEAST_LOOSE[grade]) and is_secret(value, grade, is_literal=False):
+                yield span
 
     def _header(self, at: int, name: str) -> list[Span] | None:
         """The secrets of a header of HTTP whose value begins at a place; None where it is none, or has none."""
@@ -225,9 +252,10 @@ class NameSearch:
         quote = _QUOTE.match(self._view, place.at)
         while quote is not None:
             start, end = quote.end(), self._closing(quote)
+            grade = max(place.grade, Grade.STRONG) if is_list and place.name.lower().endswith("tokens") else place.grade
             if scheme := SCHEME.match(self._view, start, end):
                 start = scheme.end()
-            if is_secret(self._view[start:end].replace("\0", ""), place.grade, is_literal=True):
+            if is_secret(self._view[start:end].replace("\0", ""), grade, is_literal=True):
                 yield from with_wrapped_lines(self._view, [(start, end)])
             item = _NEXT_ITEM.match(self._view, end + len(quote[1] or quote[2])) if is_list else None
             quote = _QUOTE.match(self._view, item.end()) if item else None

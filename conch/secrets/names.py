@@ -33,7 +33,7 @@ _PASSWORDS: Final = (
 )  # fmt: skip
 _PASSWORD_WORDS: Final = words_of(
     "pass pwd pw psw passw pswd pwrd psk requirepass masterauth senha parola passe clave "
-    "passord losenord adgangskode lozinka parool haslo heslo jelszo sifre sandi"
+    "bindpw authtok passord losenord adgangskode lozinka parool haslo heslo jelszo sifre sandi"
 )
 _STRONG: Final = (
     "secret", "token", "credential", "authorization", "cookie", "bearer", "webhook", "connectionstring", "sessid",
@@ -44,7 +44,8 @@ _KEYS: Final = words_of(
     "api access secret private encryption encrypt signing sign master account auth authentication app application "
     "client service session consumer shared storage deploy webhook hmac jwt subscription admin write server aes rsa "
     "ssh des pgp gpg license integration developer dev ingest ingestion rest bot user project management root sas "
-    "wrapping seal unseal cipher crypto decryption live token password host device stream push maps site"
+    "wrapping seal unseal cipher crypto decryption live token password host device stream push maps site "
+    "preshared network"
 )
 """Words before `key` that make it the key to something."""
 _WEAK_WORDS: Final = words_of(
@@ -76,7 +77,7 @@ _BEHIND: Final = words_of(
 def grade_of(name: str) -> Grade:
     """How sure the name says that its value is a secret."""
     words = [word.lower() for word in _WORD.findall(name)]
-    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _BEHIND):
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _BEHIND or words[-2:] == ["key", "data"]):
         words.pop()
     if not words or words[-1] in _ABOUT:
         return Grade.NONE
@@ -84,6 +85,8 @@ def grade_of(name: str) -> Grade:
     if joined.endswith(_PASSWORDS) or last in _PASSWORD_WORDS or _is_glued(last):
         return Grade.PASSWORD
     if joined.endswith(_STRONG) or last in _STRONG_WORDS or (last == "salt" and len(words) > 1):
+        return Grade.STRONG
+    if last == "auth" and words[-2:-1] == ["bearer"]:
         return Grade.STRONG
     if last in {"key", "keys"}:
         return _grade_of_key(words)

@@ -20,7 +20,7 @@ _USER_ALONE: Final = re.compile(r"([^\s/\"'<>`@:?#\\\0]{16,400})@(?=[\w\[])")
 _EXAMPLES: Final = words_of("pass passwd password pwd pw secret token user username mypassword mypass xxx")
 _PIPED: Final = (
     r"(-n )?[\"'\0]{0,4}([^\s\"'`\0|]{6,200})[\"'\0]{0,4}[ ]?\|[^\n|]{0,80}?"
-    r"(?:sudo -S|--password-stdin|--passphrase-fd|--stdin)"
+    r"(?:sudo -S|--password-stdin|--passphrase-fd|--stdin|kinit\b)"
 )
 """A text that is piped to a program that reads a password."""
 _SIGNED: Final = r"([^()\"'\n]{0,80})b?[\"']([^\s\"'`\0]{6,400})[\"']"
@@ -64,6 +64,42 @@ _COMMANDS: Final = tuple(
         ("openssl", "openssl", r"([^\n|;&]{0,300}?)[ ]-k[ \t]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("IDENTIFIED", "IDENTIFIED", r"(?: WITH \w{1,40})? (?:BY|AS)( PASSWORD)? [\"'\0]{1,4}([^\s\"'`\0]{4,200})"),
         ("identified", "identified", r"(?: with \w{1,40})? (?:by|as)( password)? [\"'\0]{1,4}([^\s\"'`\0]{4,200})"),
+        ("thin", "jdbc:oracle:thin:", r"([\w.$#-]{1,60})/([^\s\"'`\0@]{4,200})(?=@)"),
+        ("sqlplus", "sqlplus", r"((?:[ ]+-\w{1,8})*[ ]+[\"'\0]{0,4}[\w.$#-]{1,60})/([^\s\"'`\0@]{4,200})(?=@)"),
+        (
+            "http https xh",
+            "http",
+            r"(s?(?:[ ][^\n|;&]{0,100})?)[ ](?:-a|--auth)[ =][^\s:\"'`]{1,80}:([^\s\"'`\0]{4,400})",
+        ),
+        (
+            "mongo mongosh mongodump mongorestore mongoimport mongoexport",
+            "mongo",
+            r"\w{0,8}([^\n|;&]{0,300}?)[ ]-p[ ]+[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{4,200})",
+        ),
+        (
+            "mosquitto_pub mosquitto_sub mosquitto_rr",
+            "mosquitto_",
+            r"\w{1,4}([^\n|;&]{0,300}?)[ ]-P[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})",
+        ),
+        (
+            "mosquitto_passwd",
+            "mosquitto_passwd",
+            r"([ ]+-\w*b\w*[ ]+\S{1,200}[ ]+\S{1,80}[ ]+)[\"'\0]{0,4}([^\s\"'`\0]{4,200})",
+        ),
+        ("ipmitool", "ipmitool", r"([^\n|;&]{0,200}?)[ ]-P[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        ("kadmin kadmin.local", "kadmin", r"([^\n|;&]{0,200}?)[ ]-w[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        ("useradd usermod", "user", r"\w{3}([^\n|;&]{0,200}?)[ ](?:-p|--password)[ ]+[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
+        ("wandb", "wandb login", r"((?:[ ]+--[\w-]{1,20})*)[ ]+[\"'\0]{0,4}([^\s\"'`\0-][^\s\"'`\0]{8,200})"),
+        (
+            "rabbitmqctl",
+            "rabbitmqctl",
+            r"([^\n|;&]{0,100}?)[ ](?:add_user|change_password|authenticate_user)[ ]+\S{1,80}[ ]+[\"'\0]{0,4}"
+            r"([^\s\"'`\0]{4,200})",
+        ),
+        ("influx", "influx", r"([^\n|;&]{0,200}?)[ ]-t[ ]+[\"'\0]{0,4}([^\s\"'`\0]{8,200})"),
+        ("doctl", "doctl", r"([^\n|;&]{0,200}?)[ ]-t[ ]+[\"'\0]{0,4}([^\s\"'`\0]{8,200})"),
+        ("AUTH", "AUTH ", r"((?:PLAIN |LOGIN |\w{1,40} )?)[\"'\0]{0,4}([^\s\"'`\0]{12,400})(?=[\"'`\s\0]|\Z)"),
+        ("auth-user-pass", "auth-user-pass", r"(\n[>|]?[ ]?\S{1,80}\n[>|]?[ ]?|[ ]\S{1,80}[ ])([^\s\"'`\0]{4,200})"),
         ("sudo", "sudo -S", r"([ ]?<<<[ ]?)[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("zip unzip", "zip", r"([^\n|;&]{0,200}?)[ ]-P[ ]?[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),
         ("7z 7za 7zz", "7z", r"(\w? \w[^\n|;&]{0,200}?)[ ]-p[\"'\0]{0,4}([^\s\"'`\0]{4,200})"),

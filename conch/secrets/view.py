@@ -32,7 +32,9 @@ _ESCAPED: Final = {
 _NAME: Final = bytes(code if chr(code).isalnum() or chr(code) in "_.$-" else 32 for code in range(128)) + b" " * 128
 """Turns a byte that stands in no name into a blank."""
 _LONGEST_NAME: Final = 80
-_WORD_BEFORE: Final = re.compile(r"[A-Za-z]{2,20}(?=[ ]\Z)")
+_WORD_BEFORE: Final = re.compile(r"[A-Za-z]{2,20}(?=(?:[ ]|[\"']?:[ \t]?(?:\{|\n)[\s>|]{0,20}[\"']?)\Z)")
+"""The word before a name, or the name of the mapping whose first field it is."""
+_USER_BEFORE: Final = re.compile(r"user(?:name)?[\"']?[ ]?:[ ]?[\"'][^\"'\n]{1,60}[\"'],\s{0,20}[\"']\Z")
 
 
 class SearchedText:
@@ -88,8 +90,12 @@ class SearchedText:
         if grade is Grade.WEAK:
             if self.view[start - 1 : start] in {"?", "&"}:
                 return Grade.STRONG
-            if before := _WORD_BEFORE.search(self.view, max(0, start - 21), start):
+            if name == "--auth":
+                return Grade.STRONG
+            if before := _WORD_BEFORE.search(self.view, max(0, start - 46), start):
                 return max(grade, grade_of(f"{before[0]}_{name}"))
+            if name == "key" and _USER_BEFORE.search(self.view, max(0, start - 100), start):
+                return Grade.STRONG
         return grade
 
 

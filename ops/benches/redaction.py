@@ -1,9 +1,9 @@
 """Secrets that are left in texts, and ordinary lines that are taken for secrets: ops/bench redaction [--quick].
 
-Prints a table. Planted: secrets of 60 kinds, each in 11 places of what an agent reads and writes, and of 170 further
-forms; their values are of generators that know nothing of the detector. Ten kinds were drawn by lot before the first
-rule was written, and not looked at while the rules were made. Alarms: in Python's library, the packages beside Conch,
-its own sources and its documentation. Ends with 1 where a secret is left.
+Prints a table. Planted: secrets of 60 kinds, each in 11 places of what an agent reads and writes, and of the further
+forms of tests/secrets/forms.py; their values are of generators that know nothing of the detector. Ten kinds were drawn
+by lot before the first rule was written, and not looked at while the rules were made. Alarms: in Python's library, the
+packages beside Conch, its own sources and its documentation. Ends with 1 where a secret is left.
 """
 
 from __future__ import annotations

@@ -33,6 +33,13 @@ def test_there_are_kinds_that_were_held_out() -> None:
     assert (len(KINDS), len(HELD_OUT)) == (60, 10)
 
 
+def test_the_page_on_security_counts_the_forms() -> None:
+    """Its table names as many further forms as `ops/bench redaction` plants."""
+    page = (ROOT / "docs" / "pages" / "security.md").read_text()
+
+    assert f"| {len(FORMS)} further forms, in files, commands, calls and sentences | {len(FORMS) * 20:,} | 0 |" in page
+
+
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
@@ -84,6 +91,11 @@ def test_the_value_alone_is_hidden(text: str, hidden: str) -> None:
         "process.env.SECRET || getSecret2()", "echo ${TOKEN:-none}", "the password for bob is wrong",
         "ENV API_TOKEN production", "> token: ok\n> END", 'ConvertTo-SecureString "$env:PASSWORD" -AsPlainText',
         'char password[64] = "";', "le mot de passe est perdu",
+        "use the config as the token", "see docs/auth2.md as the password page",
+        "Password:\n\nThe2nd word follows here",
+        "if token (optional): str", '"file": {"key": "9f86d081884c7d659a2feaa0c55ad015"}', "token → str",
+        "http GET x.org", "AUTH failed for bob", "influx query -t now", "user mode -p 12",
+        'fn("password:")\nsend("ok")',
         HIDDEN, f"PASSWORD={HIDDEN}", f'{{"password": "{HIDDEN}"}}', f"password: {HIDDEN}",
     ],
 )  # fmt: skip

@@ -59,6 +59,7 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("decoding.unread", None),
         ("effect.checks.no_result", False),
         ("outcome.unavailable", False),
+        ("effect.work", None),
     ),
     event_type(RewardAssigned): (("principles", []),),
     event_type(NeedsChanged): (("beside", []),),
@@ -73,6 +74,7 @@ LATER_FIELDS: Final[Mapping[str, tuple[tuple[str, object], ...]]] = {
         ("decoding.unread", None),
         ("effect.checks.no_result", False),
         ("outcome.unavailable", False),
+        ("effect.work", None),
     ),
     event_type(AdapterShadowed): (("decoding.unread", None),),
 }

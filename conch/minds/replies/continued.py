@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from pydantic import JsonValue
+
 from conch.actions import Registry, parse
 from conch.minds.dialect import without_fence
 from conch.minds.protocol import Prompt
 from conch.minds.replies.reasoning import split_reasoning
 from conch.minds.replies.reply import StreamedReply
 from conch.text import estimated_tokens
-from conch_schemas import JsonObject, PromptMessage
+from conch_schemas import PromptMessage
 
 GO_ON = (
     "Your reply was cut off at its limit of tokens. Go on exactly where it stops: write what comes next and nothing "
@@ -60,7 +62,7 @@ class CutReply:
     def joined(self, rest: StreamedReply) -> StreamedReply:
         """Both parts as one reply, which ended as the rest did."""
         text = joined_text(self.head, split_reasoning(rest.text)[1])
-        delta: JsonObject = {"content": text}
+        delta: dict[str, JsonValue] = {"content": text}
         if self.tool:
             delta = {"tool_calls": [{"index": 0, "function": {"name": self.tool, "arguments": text}}]}
         whole = StreamedReply(model=rest.model, finish_reason=rest.finish_reason)

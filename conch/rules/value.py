@@ -28,14 +28,14 @@ _NESTED: Final = 2
 
 
 def meaning_of(result: Any) -> tuple[float | str | None, str]:
-    """(value, why) of what a rule returned, which is a value or a tuple (value, text).
+    """(value, why) of what a rule returned, which is a value or a tuple (value, text or None).
 
     The value is a finite number, None (not applicable), or the text by which anything else is shown. Why is safe text
     of one line, empty where the rule says nothing.
     """
     why = ""
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
-        result, why = result[0], safe_text(result[1], one_line=True)[:WORDS]
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str | None):
+        result, why = result[0], safe_text(result[1] or "", one_line=True)[:WORDS]
     if result is None:
         return None, why
     number = number_of(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from conch.errors import ModelError
 from conch.minds.replies.documents import MAX_DOCUMENT, ReplyDocument, ReplyDocuments
+from conch.minds.replies.error_words import error_in
 
 ONE, TWO = {"n": 1, "text": "a\u2028b"}, {"n": 2}
 A, B = json.dumps(ONE, ensure_ascii=False), json.dumps(TWO)
@@ -38,6 +40,8 @@ def documents(body: str, label: str = "", sizes: int | None = None) -> tuple[lis
         f"  data: {A}\n\n\tDATA : {B}\n\n[DONE]\n\n",
         f"data: data: {A}\n\ndata: {B}\n\ndata: [DONE]\n\n",
         f"data: {A}\n\n{B}\n\ndata: [DONE]\n\n",
+        f'data: {A}\n\ndata: {B}\n\ndata: "[DONE]"\n\n',
+        f"data: {A}\n\ndata: {B}\n\ndata: DONE\n\n",
         "".join(f"data: {line}\n" for line in PRETTY.split("\n")) + f"\ndata: {B}\n\ndata: [DONE]\n\n",
         f"{A}\n{B}\n[DONE]\n",
         f"\n\n \ufeff{PRETTY}\n{B}[DONE]",
@@ -61,12 +65,31 @@ def test_one_document_is_a_body_without_an_end(body: str, label: str) -> None:
     assert (reader.kind, reader.is_ended) == ("json", False)
 
 
-@pytest.mark.parametrize("data", ["ping", "[heartbeat]", "keep-alive", ": processing", ""])
+@pytest.mark.parametrize("data", ["ping", "[heartbeat]", "keep-alive", "null", ": processing", ""])
 def test_what_keeps_a_connection_alive_is_no_document(data: str) -> None:
     """As a comment, or as data by mistake."""
     found, _ = documents(f"data: {A}\n\ndata: {data}\n\ndata: {B}\n\n", "text/event-stream")
 
     assert [document.value for document in found] == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"error": "busy"}, "busy"),
+        ({"code": 1301, "message": "busy"}, "busy"),
+        ({"code": "1301", "msg": "busy", "data": None}, "busy"),
+        ({"base_resp": {"status_code": 1002, "status_msg": "busy"}}, "busy"),
+        ({"choices": [{"delta": {}, "error": {"message": "busy"}}]}, "busy"),
+        ({"choices": [{"delta": {"content": "x"}}], "base_resp": {"status_code": 0, "status_msg": "success"}}, None),
+        ({"choices": [{"delta": {"content": "x"}}], "code": 200, "message": "success"}, None),
+        ({"choices": [{"delta": {"content": "x"}}], "code": 7, "error": {}}, None),
+        ({"code": 0, "message": "success"}, None),
+    ],
+)
+def test_an_error_is_told_from_a_part_of_a_reply(document: dict[str, Any], words: str | None) -> None:
+    """By the codes of gateways too, which no reply has."""
+    assert error_in(ReplyDocument(document, "")) == words
 
 
 def test_an_event_has_its_name() -> None:

@@ -28,6 +28,17 @@ FINAL = "<|start|>assistant<|channel|>final<|message|>"
         ("<reasoning>Hm.</reasoning>", ""),
         ("<reasoning>I would close </think> here</reasoning>", ""),
         ("<analysis>Hm.</analysis>\n", ""),
+        ("<longcat_think>Hm.</longcat_think>", ""),
+        ("<antThinking>Hm.</antThinking>", ""),
+        ("<internal_thoughts>Hm.</internal_thoughts>", ""),
+        ("<thinking_process>Hm.</thinking_process>", ""),
+        ("<chain-of-thought>Hm.</chain-of-thought>", ""),
+        ("<inner_monologue>Hm.</inner_monologue>", ""),
+        ("<|think|>Hm.<|/think|>", ""),
+        ("<unused94>thought\nHm.<unused95>", ""),
+        ('<details type="reasoning" done="true"><summary>Thought for 3 s</summary>Hm.</details>\n', ""),
+        ("<think>Hm.</think>\n<|begin_of_box|>", "<|end_of_box|>"),
+        ("<|assistant|>\n<think>Hm.</think>", "<|im_end|>"),
         ("<seed:think>Hm.</seed:think>", ""),
         ("[THINK]Hm.[/THINK]", ""),
         ("◁think▷Hm.◁/think▷", ""),
@@ -57,6 +68,24 @@ def test_what_stands_between_marks_of_reasoning_is_no_reply(before: str, behind:
     assert reasoning or "\n\n</think>" in before
 
 
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("", "<|im_end|>"),
+        ("", "</s>"),
+        ("", "<|eot_id|>\n"),
+        ("", "<end_of_turn>\n<eos>"),
+        ("", "<｜end▁of▁sentence｜>"),
+        ("<|assistant|>\n", ""),
+        ("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+        ("<|begin_of_box|>", "<|end_of_box|>"),
+    ],
+)
+def test_the_marks_of_a_turn_are_no_part_of_the_reply(before: str, behind: str) -> None:
+    """A server should have left them out."""
+    assert split_reasoning(before + ACTION + behind) == ("", ACTION)
+
+
 @pytest.mark.parametrize("opens", ["<think>", "<reasoning>", "[THINK]", "◁think▷", "<|channel|>analysis<|message|>"])
 def test_reasoning_that_is_not_closed_is_all_of_the_reply(opens: str) -> None:
     """The tokens were used up before the reply began."""
@@ -72,6 +101,9 @@ def test_reasoning_that_is_not_closed_is_all_of_the_reply(opens: str) -> None:
         "Sure! Here is my response: DO_NOTHING: rest",
         "Sure! <think>Hm.</think> DO_NOTHING: rest",
         "I would <b>rest</b> & think > 3",
+        "<details>Hm.</details>DO_NOTHING: rest",
+        "<rethink_plan>Hm.</rethink_plan>DO_NOTHING: rest",
+        "<|im_end|> is a mark",
         "",
     ],
 )

@@ -62,6 +62,7 @@ NUMBERS = {
     "decimal": (decimal.Decimal("0.25"), 0.25),
     "fraction": (fractions.Fraction(1, 4), 0.25),
     "index": (_Index(), 1.0),
+    "without a reason": ((0.25, None), 0.25),
     "numpy.bool": (numpy.float64(2) > 1, 1.0),
     "numpy.false": (numpy.float64(0) > 1, 0.0),
     "numpy.int8": (numpy.int8(1), 1.0),

@@ -26,7 +26,7 @@ _LONGEST_FIELD: Final = 16
 """Characters after which it is known whether a body begins with a field of an event."""
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _ENDS: Final = "[done]"
-_ALIVE: Final = re.compile(r":.*|\[?(?:ping|heartbeat|keep[-_ ]?alive)\]?", re.IGNORECASE)
+_ALIVE: Final = re.compile(r":.*|\[?(?:ping|heartbeat|keep[-_ ]?alive)\]?|null", re.IGNORECASE)
 """Data that only keeps a connection alive."""
 
 BodyKind = Literal["unknown", "events", "json", "other"]
@@ -142,7 +142,7 @@ class ReplyDocuments:
 
     def _line_of_data(self, value: str) -> Iterator[ReplyDocument]:
         """A document that stands on one line counts at once: the blank line behind it may be missing."""
-        if not self._data and value.lower() == _ENDS:
+        if not self._data and value.strip('"[]').lower() == "done":
             self.is_ended = True
         elif not self._data and (found := _object_in(value)) is not None:
             yield ReplyDocument(found, value, self._event)

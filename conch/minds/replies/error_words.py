@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from conch.minds.replies.documents import ReplyDocument
 
-_FIELDS: Final = ("error", "message", "detail", "error_message", "msg", "errors")
+_FIELDS: Final = ("error", "message", "detail", "error_message", "msg", "errors", "base_resp", "status_msg")
 """Names of an error's words, or of an object with them: OpenAI's, FastAPI's (`detail` with `msg`), gateways'."""
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{1,300})</title>", re.IGNORECASE)
 _DEEPEST: Final = 5
@@ -45,6 +45,11 @@ def error_in(document: ReplyDocument) -> str | None:
     choices = value.get("choices")
     within = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
     error = value.get("error") or next((choice["error"] for choice in within if choice.get("error")), None)
+    if not choices and not error and value.get("code", 0) not in (0, 200, "0", "200", None):
+        error = words_in(value)  # of gateways in China: a code and its words
+    base = value.get("base_resp")  # MiniMax's
+    if not error and isinstance(base, dict) and base.get("status_code") not in (0, None):
+        error = base
     if error or document.event.lower() == "error" or "error" in (value.get("object"), value.get("type")):
         return words_in(error) or words_in(value) or document.text
     return None

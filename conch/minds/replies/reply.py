@@ -190,7 +190,9 @@ class StreamedReply:
         if not reason:
             return
         name = str(reason)[:80]
-        end = _END_BY_NAME.get(name.strip().lower().replace("-", "_").removeprefix("finish_reason_"), name)
+        end = _END_BY_NAME.get(
+            name.strip().lower().replace("-", "_").removeprefix("finish_reason_").removeprefix("finishreason."), name
+        )
         if end == "error":
             raise ModelError(f"the endpoint broke off its reply: {name}", unread=True)
         self.finish_reason = end or self.finish_reason
@@ -242,6 +244,8 @@ class StreamedReply:
             self._add(_words(part) if text is None or isinstance(text, dict) else text)
         elif "thinking" in part:
             self._reason(part)
+        elif kind is None and part.keys() & {"parts", "content"} and part.keys() <= {"parts", "content", "role"}:
+            self._add(part.get("parts") or part.get("content"))
         elif kind is None:  # a gateway has read the text, which was JSON
             self._add(json.dumps(part, ensure_ascii=False))
         # Others are no text: a picture, a reference.

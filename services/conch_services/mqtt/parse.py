@@ -15,9 +15,13 @@ from conch_schemas.sense import MOST_TEXT
 MOST_BYTES = 64 * 1024
 """Largest payload that is parsed, in bytes."""
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-_NOT_FINITE = re.compile(r"[-+]?(?:nan(?:\(\w*\))?|inf|infinity|1\.#\w+)", re.IGNORECASE)
+_NOT_FINITE = re.compile(r"[-+]?(?:nan(?:\(\w*\))?(?:\s?(?:%|°?\s?[CFK]))?|inf|infinity|1\.#\w+)", re.IGNORECASE)
 """How C, C++, Python and JavaScript print what is no finite number."""
-_NO_VALUE = re.compile(r"none|null|nil|undefined|unavailable|not available|unknown|n/?a|no data|-+|\?+", re.IGNORECASE)
+_NO_VALUE = re.compile(
+    r"none|nil|undef(?:ined)?|unavailable|unknown|[(<]?null[)>]?|#?n/?a|n\.a\.?|not[ _-]?available"
+    r"|no[ _-]?(?:data|value|reading)|[-–—.?*_]+",
+    re.IGNORECASE,
+)
 """What hubs and scripts send in the place of a value while they have none. `offline` is not among these words: it is
 the reading of a topic that says whether a device is there, whose other reading is `online`."""
 _EDGES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + "\ufeff\0"
@@ -69,7 +73,8 @@ def read(payload: bytes, path: str | None) -> ParsedReading:
 
 
 def _plain(text: str) -> SenseValue:
-    """The value of a text."""
+    """The value of a text. The sign of minus that is no hyphen (U+2212) counts too."""
+    text = "-" + text[1:] if text.startswith("\u2212") else text
     return _finite(float(text)) if _NUMBER.fullmatch(text) else _short(text)
 
 

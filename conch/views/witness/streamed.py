@@ -68,7 +68,7 @@ class SealedEvent(NamedTuple):
     place: int | None
     """Where the store says that it stands in the stream; None: not known."""
     is_forgotten: bool = False
-    """Whether it was removed at a person's request."""
+    """Whether it was removed at a person's request, from the store or from the stream."""
     others: tuple[str, ...] = ()
     """What earlier marks seal under the same id: a run says some events anew after the stream was lost."""
 
@@ -221,6 +221,8 @@ class StreamComparison:
 
     def _take_sealed(self, delivery: Delivery, header: _Header, sealed: SealedEvent, *, is_known: bool) -> None:
         if not sealed.holds(delivery.data):
+            if sealed.is_forgotten:
+                return  # erased at a person's request; a run has said it anew, as it says the goals of its settings
             if is_known and 0 < self._marks.get(sealed.sequence, 0) <= self.base:
                 return  # sealed on a stream that was lost; a run has said it anew
             self._wrong[header.id] = header.type.removeprefix("conch.v1.")

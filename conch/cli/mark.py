@@ -145,7 +145,7 @@ async def verify(
         place = store_place(store, name)
         found.forgotten = ForgottenRecords(store.chain.forgotten(name))
         chain = Verification(name, found.forgotten)
-        sealed = SealedFacts(name, stream=has_stream(common), forgotten=found.forgotten.actions)
+        sealed = SealedFacts(name, stream=has_stream(common), forgotten=found.forgotten)
         for piece in pieces(store.chain.marks(name)):
             for mark in piece:
                 chain.take(mark)

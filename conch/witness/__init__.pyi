@@ -66,4 +66,6 @@ from .walk import new_walk as new_walk
 from .walk import next_phase as next_phase
 from .walk import phase_of as phase_of
 from .walk import status_after as status_after
+from .words import SEALED_KINDS as SEALED_KINDS
+from .words import WITNESSED_KINDS as WITNESSED_KINDS
 from .words import Witnessed as Witnessed

@@ -30,10 +30,16 @@ class ForgottenRecords:
         self._sealed: set[str] = set()
         self.actions = frozenset(action for record in self._records.values() for action in record.actions)
         """Ids of the actions that were removed."""
+        self.events = frozenset(event for record in self._records.values() for event in record.events)
+        """Ids of the events that were erased on the stream."""
 
     def has(self, mark: Mark) -> bool:
         """Whether the mark is exactly what a record says is left of it."""
         return mark == self._left.get(mark.id)
+
+    def is_of_removed(self, mark: Mark) -> bool:
+        """Whether the mark is what a record says is left of one about an act that was removed: it proves no row."""
+        return mark.action_id in self.actions and self.has(mark)
 
     def take(self, mark: Mark) -> None:
         """See whether a mark of the chain seals one of the records."""

@@ -96,6 +96,8 @@ class Verification:
         previous = self._rows[-1].hash if self._rows and self._rows[-1].hash == mark.previous else mark.previous
         self._rows.append(_MarkDigest(mark.sequence, mark.id, previous, mark.hash, links))
         act = self._names.setdefault(mark.action_id, mark.action_id)
+        if self.forgotten.is_of_removed(mark):
+            return
         if mark.domain == "action":
             self._acts.add(act)
         elif mark.domain == "score":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from conch_schemas import (
     BUILTIN_SCORER,
@@ -23,6 +23,7 @@ from conch_schemas import (
     AlarmRaised,
     AnswerRated,
     CycleReflected,
+    Event,
     ExperienceRecorded,
     ForkScored,
     GoalAccepted,
@@ -83,6 +84,10 @@ Beside = WeightsSet | PolicySet | CycleReflected | ForkScored | OfTraining
 forks, the history of adapters."""
 Witnessed = ActionTaken | Scored | ExperienceRecorded | AlarmRaised | Outside | Beside
 """The events that get a mark."""
+WITNESSED_KINDS: Final[tuple[type[Event], ...]] = get_args(Witnessed)
+"""The same as a list: what the witness reads."""
+SEALED_KINDS: Final = tuple(kind for kind in WITNESSED_KINDS if kind is not ExperienceRecorded)
+"""The events that marks seal whole; of an experience a mark seals the total with all that adds up to it."""
 
 _LONGEST: Final = 1000
 """Most characters of one text in a mark; the whole text is in the witnessed event."""

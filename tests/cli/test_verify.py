@@ -16,7 +16,18 @@ from conch.cli.common import CommonOptions
 from conch.errors import CheckError
 from conch.experience import packing
 from conch.home import Home
-from conch_schemas import ActionTaken, subject_filter
+from conch.witness import without_words
+from conch_schemas import (
+    ActionTaken,
+    FileCheck,
+    Goal,
+    GoalSet,
+    PersonForgotten,
+    consequence_id,
+    source_of,
+    subject_filter,
+)
+from tests.cli.conftest import NOON, RECORDED
 from tests.durables import durable
 
 if TYPE_CHECKING:
@@ -173,4 +184,40 @@ async def test_an_act_that_the_witness_passed_is_a_problem(
         await publish(bus, act)
         await durable(bus, "witness", [subject_filter(ActionTaken)], after=1)
         with pytest.raises(CheckError):
+            await mark.verify(common=common)
+
+
+@pytest.mark.parametrize(("is_recorded", "status"), [(True, 0), (False, 4)])
+async def test_an_event_that_was_erased_on_request_may_be_said_anew(
+    filled: Life,
+    common: CommonOptions,
+    kept: Kept,
+    in_progress: InProgress,
+    publish: Publish,
+    is_recorded: bool,
+    status: int,
+) -> None:
+    """A run sets the goals of its settings again once they were forgotten, under the same ids at another time; without
+    a record that names the event, another one under its id is an alteration."""
+    goal = Goal(id="g", statement="Write to Roswitha.", check=FileCheck(kind="file", path="letter.txt"))
+    lineage = {"source": source_of(filled.agent, filled.uid), "agent": filled.agent}
+    identity = consequence_id(filled.uid, "test", "g", GoalSet)
+    said = GoalSet(**lineage, id=identity, time=NOON, goal=goal, by="home")
+    sealed = filled.mark(said)
+    record = PersonForgotten(
+        **lineage,
+        id=consequence_id(filled.uid, "test", "r", PersonForgotten),
+        time=NOON,
+        request="r",
+        events=(said.id,) if is_recorded else (),
+        marks=(without_words(sealed.mark),),
+    )
+    kept(sealed, record, filled.mark(record))
+
+    async with in_progress() as bus:
+        await publish(bus, record, said.model_copy(update={"time": RECORDED}))
+        if status:
+            with pytest.raises(CheckError):
+                await mark.verify(common=common)
+        else:
             await mark.verify(common=common)

@@ -11,8 +11,7 @@ import pytest
 import rfc8785
 from pydantic import BaseModel
 
-from conch.views.witness.streamed import SEALED_KINDS
-from conch.witness import content_hash, is_event
+from conch.witness import SEALED_KINDS, content_hash, is_event
 from conch.witness.facts import LATER_FIELDS
 from conch_schemas import Event, JsonObject, decode, event_type, wire_form
 from conch_schemas.envelope import ENVELOPE

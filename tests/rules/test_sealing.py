@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.folds import json_of
-from conch.views.witness.streamed import SEALED_KINDS
 from conch.witness import (
+    SEALED_KINDS,
     ChainState,
     StoredAct,
     Witnessed,

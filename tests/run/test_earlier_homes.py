@@ -19,8 +19,7 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
 from conch.experience import packing
 from conch.experience.schema import COPIED_BY, MIGRATED_BY, OPENED_SINCE, SCHEMA_VERSION
-from conch.views.witness.streamed import SEALED_KINDS
-from conch.witness import is_event, sealed_events
+from conch.witness import SEALED_KINDS, is_event, sealed_events
 from conch_schemas import Event, Mark, MarkWitnessed, decode, wire_form
 from tests.stores import age
 

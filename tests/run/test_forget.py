@@ -8,11 +8,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from conch.experience import packing
+from conch_schemas import ActionTaken, cycle_event_id, decode, wire_form
 from tests.run.conftest import House
 
 if TYPE_CHECKING:
@@ -152,6 +155,35 @@ def test_a_record_that_no_mark_seals_is_reported(known: House) -> None:
     told = known.start("mark", "verify")
     assert told.ended() == 4
     assert any(line.startswith("forged: The record ") for line in told.lines)
+
+
+def put_back_another(home: Path) -> str:
+    """Put the newest act with all its rows in the place of one that was removed, under its ids; the action's id."""
+    with closing(sqlite3.connect(home / "store.db")) as db, db:
+        packing.register(db)
+        [(record,)] = db.execute("SELECT value FROM meta WHERE name GLOB 'forgotten/*'")
+        action = next(mark["action_id"] for mark in json.loads(record)["data"]["marks"] if mark["domain"] == "action")
+        [(number, body)] = db.execute("SELECT act, unpacked(body) FROM acts ORDER BY cycle DESC LIMIT 1")
+        forged = decode(body).model_copy(update={"action_id": action, "id": cycle_event_id(action, ActionTaken)})
+        for table in ("acts", "experiences", "scores", "contexts"):
+            columns = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
+            copied = ", ".join("-1" if name == "act" else name for name in columns)
+            db.execute(f"INSERT INTO {table} SELECT {copied} FROM {table} WHERE act = ?", (number,))
+        db.execute("UPDATE acts SET action_id = ?, body = packed(?) WHERE act = -1", (action, wire_form(forged)))
+        db.execute("INSERT INTO actions VALUES (?, -1)", (action,))
+    return str(action)
+
+
+def test_what_is_left_of_the_marks_of_a_removed_act_proves_no_other_act(known: House) -> None:
+    """A record of a removal excuses what is gone; what stands in its place needs a mark of its own."""
+    known.conch("forget", "--match", WORDS, "--yes")
+    known.run("--cycles", "2", "--script", known.endless())
+    action = put_back_another(known.home)
+
+    told = known.start("mark", "verify")
+
+    assert told.ended() == 4
+    assert any(line.startswith(f"unwitnessed: Action {action} has no mark") for line in told.lines)
 
 
 @pytest.mark.torture

@@ -17,6 +17,7 @@ from conch.witness import (
     PROMPT,
     REFLECTION,
     Difference,
+    ForgottenRecords,
     MarkProblem,
     StoredAct,
     Verification,
@@ -61,9 +62,10 @@ class SealedFacts:
     Keeps some 200 bytes of each sealed event for the comparison with the stream.
     """
 
-    def __init__(self, agent: str, *, stream: bool = True, forgotten: Set[str] = frozenset()) -> None:
-        """`forgotten`: ids of the actions that were removed at a person's request."""
-        self._agent, self.with_stream, self._removed = agent, stream, forgotten
+    def __init__(self, agent: str, *, stream: bool = True, forgotten: ForgottenRecords | None = None) -> None:
+        """`forgotten`: the records of what was removed at a person's request."""
+        self._agent, self.with_stream, self._records = agent, stream, forgotten or ForgottenRecords()
+        self._removed = self._records.actions
         self._events: dict[str, SealedEvent] = {}
         self._beside: dict[str, SealedEvent] = {}
         """Those of the sealed events that a store keeps beside acts, by id."""
@@ -105,12 +107,18 @@ class SealedFacts:
                 self._take_unsealed(reader, mark, act)
             self._take_named(mark, act)
             found = list(differences(mark, act))
-            if found and mark.action_id in self._removed:
+            if found and self._is_removed(mark, act):
                 self.forgotten += len(found)
             elif found and mark.action_id not in stored and self._is_pruned(reader, mark):
                 self.pruned += len(found)
             else:
                 self.problems += [self._problem(mark, one) for one in self._unexplained(reader, mark, found)]
+
+    def _is_removed(self, mark: Mark, act: StoredAct | None) -> bool:
+        """Whether what the mark sealed was removed at a person's request. A run may take the act of a removed decision
+        afterwards, whose own marks hold as any other."""
+        is_stored = act is not None and act.act is not None
+        return mark.action_id in self._removed and (not is_stored or self._records.has(mark))
 
     def _remember(self, mark: Mark, act: StoredAct | None) -> None:
         """Keep what the rows beside acts, and the stream, are compared with."""
@@ -118,7 +126,11 @@ class SealedFacts:
         if self.with_stream:
             self._events |= {
                 identity: SealedEvent(
-                    content, mark.sequence, places.get(identity), others=_others(self._events.get(identity), content)
+                    content,
+                    mark.sequence,
+                    places.get(identity),
+                    identity in self._records.events,
+                    _others(self._events.get(identity), content),
                 )
                 for identity, content in sealed_events(mark)
             }

@@ -15,6 +15,7 @@ from conch.witness import (
     CONSUMER,
     CORRECTION,
     REFLECTION,
+    SEALED_KINDS,
     ForgottenRecords,
     MarkProblem,
     Verification,
@@ -27,68 +28,27 @@ from conch.witness import (
     text_digest,
 )
 from conch_schemas import (
-    OF_TRAINING,
-    ActApproved,
-    ActDenied,
     ActionDecided,
     ActionTaken,
-    AgentPaused,
-    AgentResumed,
-    AlarmRaised,
     AnswerRated,
     ContractViolationError,
     CycleReflected,
     Event,
     ExperienceRecorded,
-    ForkScored,
-    GoalAccepted,
-    GoalDropped,
-    GoalReached,
-    GoalSet,
     Mark,
     MarkWitnessed,
-    MessageReceived,
-    MessageSent,
     NeedsChanged,
     NoveltyMeasured,
     PersonForgotten,
     PolicySet,
-    ReviewDecided,
     RewardAssigned,
     ThoughtFormed,
     ThoughtGrounded,
-    WeightsSet,
     decode,
     event_type,
     subject_filter,
 )
 
-SEALED_KINDS: Final[tuple[type[Event], ...]] = (
-    ActionTaken,
-    RewardAssigned,
-    NeedsChanged,
-    NoveltyMeasured,
-    AlarmRaised,
-    MessageReceived,
-    MessageSent,
-    AnswerRated,
-    GoalSet,
-    GoalAccepted,
-    GoalReached,
-    GoalDropped,
-    AgentPaused,
-    AgentResumed,
-    ActApproved,
-    ActDenied,
-    ReviewDecided,
-    PersonForgotten,
-    WeightsSet,
-    PolicySet,
-    CycleReflected,
-    ForkScored,
-    *OF_TRAINING,
-)
-"""The events that marks seal whole."""
 _BEFORE: Final[tuple[type[Event], ...]] = (ThoughtFormed, ThoughtGrounded, ActionDecided)
 """What a cycle says before its act: an act's event seals it, but for acts of earlier versions."""
 _OF_CONTEXT: Final = {
@@ -108,7 +68,7 @@ class SealedEvent(NamedTuple):
     place: int | None
     """Where the store says that it stands in the stream; None: not known."""
     is_forgotten: bool = False
-    """Whether it was removed at a person's request."""
+    """Whether it was removed at a person's request, from the store or from the stream."""
     others: tuple[str, ...] = ()
     """What earlier marks seal under the same id: a run says some events anew after the stream was lost."""
 
@@ -261,6 +221,8 @@ class StreamComparison:
 
     def _take_sealed(self, delivery: Delivery, header: _Header, sealed: SealedEvent, *, is_known: bool) -> None:
         if not sealed.holds(delivery.data):
+            if sealed.is_forgotten:
+                return  # erased at a person's request; a run has said it anew, as it says the goals of its settings
             if is_known and 0 < self._marks.get(sealed.sequence, 0) <= self.base:
                 return  # sealed on a stream that was lost; a run has said it anew
             self._wrong[header.id] = header.type.removeprefix("conch.v1.")

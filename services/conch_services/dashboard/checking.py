@@ -106,7 +106,7 @@ class ChainChecks:
         place = await self._world.read(lambda reader: store_place(reader, check.agent))
         forgotten = ForgottenRecords(await self._world.read(lambda reader: reader.chain.forgotten(check.agent)))
         chain, start = Verification(check.agent, forgotten), 0
-        sealed = SealedFacts(check.agent, stream=False, forgotten=forgotten.actions)
+        sealed = SealedFacts(check.agent, stream=False, forgotten=forgotten)
         while start <= check.last:
             read = await self._world.read(partial(_taken, chain=chain, sealed=sealed, agent=check.agent, start=start))
             check.marks, start = check.marks + len(read), read[-1].sequence + 1 if read else check.last + 1

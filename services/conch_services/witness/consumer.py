@@ -8,35 +8,8 @@ from datetime import UTC, datetime
 from conch import consumer
 from conch.consumer import envelope_after
 from conch.folds import made_of
-from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, follow_mark, seal
-from conch_schemas import (
-    OF_TRAINING,
-    ActApproved,
-    ActDenied,
-    ActionTaken,
-    AgentPaused,
-    AgentResumed,
-    AlarmRaised,
-    AnswerRated,
-    CycleReflected,
-    Event,
-    ExperienceRecorded,
-    ForkScored,
-    GoalAccepted,
-    GoalDropped,
-    GoalReached,
-    GoalSet,
-    MarkWitnessed,
-    MessageReceived,
-    MessageSent,
-    NeedsChanged,
-    NoveltyMeasured,
-    PersonForgotten,
-    PolicySet,
-    ReviewDecided,
-    RewardAssigned,
-    WeightsSet,
-)
+from conch.witness import CONSUMER, VERSION, WITNESSED_KINDS, ChainState, Witnessed, follow_mark, seal
+from conch_schemas import Event, MarkWitnessed
 
 LINGER = 0.03
 """Seconds. Hashing and chaining the facts of a cycle is the most work of all consumers, and no score waits for it."""
@@ -49,30 +22,7 @@ async def follow_published(state: ChainState, fact: Witnessed, published: Event)
 
 
 @consumer(
-    ActionTaken,
-    RewardAssigned,
-    NeedsChanged,
-    NoveltyMeasured,
-    ExperienceRecorded,
-    AlarmRaised,
-    MessageReceived,
-    MessageSent,
-    AnswerRated,
-    GoalSet,
-    GoalAccepted,
-    GoalReached,
-    GoalDropped,
-    AgentPaused,
-    AgentResumed,
-    ActApproved,
-    ActDenied,
-    ReviewDecided,
-    PersonForgotten,
-    WeightsSet,
-    PolicySet,
-    CycleReflected,
-    ForkScored,
-    *OF_TRAINING,
+    *WITNESSED_KINDS,
     name=CONSUMER,
     version=VERSION,
     state=ChainState,

@@ -74,14 +74,14 @@ def test_a_goal_of_the_agents_own_counts_once_it_is_accepted() -> None:
     assert goal_pace([], acts[:1]) is None
 
 
-def test_the_age_of_a_goal_that_came_before_the_last_acts_counts_whole() -> None:
-    """Where the last acts begin is no arrival."""
-    acts = life(("old", 7, 99, False), cycles=100)
+def test_the_age_of_a_goal_that_came_before_the_last_acts_counts_up_to_their_number() -> None:
+    """Where the last acts begin is no arrival; a goal that is stuck for ever makes no agent look ever worse."""
+    acts = life(("late", 75, 85, True), ("old", 7, 99, False), cycles=100)
 
-    pace = goal_pace(acts[:20], acts[80:], {"old": 7})
+    pace = goal_pace(acts[:20], acts[80:], {"late": 75, "old": 7})
 
     assert pace is not None
-    assert pace.last == 93
+    assert pace.last == (11 + 20) / 2
 
 
 def test_fewer_acts_than_at_first_are_told_with_an_interval() -> None:

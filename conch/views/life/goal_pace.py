@@ -196,11 +196,13 @@ def goal_pace(
         return None
     low = high = None
     if min(len(early), len(late)) >= FEWEST_GOALS:
-        low, high = difference([span.acts for span in early], [span.acts for span in late])
+        # No goal is older than the first acts in them: a stuck one would make the same agent look worse later.
+        most = len(first)
+        low, high = difference([min(span.acts, most) for span in early], [min(span.acts, most) for span in late])
     return GoalPace(
         window=len(last),
-        first=_mean(early),
-        last=_mean(late),
+        first=_mean(early, len(first)),
+        last=_mean(late, len(first) or len(last)),
         low=low,
         high=high,
         first_rate=_rate(early, len(first)),
@@ -255,8 +257,8 @@ def _kinds(spans: Iterable[GoalSpan]) -> Iterator[GoalKind]:
         yield GoalKind(kind, len(some), sum(span.is_reached for span in some), fmean(span.acts for span in some))
 
 
-def _mean(spans: Sequence[GoalSpan]) -> float | None:
-    return fmean(span.acts for span in spans) if spans else None
+def _mean(spans: Sequence[GoalSpan], most: int) -> float | None:
+    return fmean(min(span.acts, most) for span in spans) if spans else None
 
 
 def _rate(spans: Iterable[GoalSpan], acts: int) -> float:

@@ -15,6 +15,7 @@ from conch.secrets.named import NameSearch
 from conch.secrets.names import Grade, grade_of
 from conch.secrets.places import place_spans
 from conch.secrets.tables import column_spans
+from conch.secrets.unescaped import UnescapedText
 from conch.secrets.values import is_secret
 from conch.secrets.view import SearchedText
 from conch.secrets.wrapped import with_wrapped_lines
@@ -32,6 +33,16 @@ _LEAST: Final = 6
 
 def secret_spans(text: str) -> list[Span]:
     """Where secrets stand in the text, in order and apart."""
+    spans = _spans(text)
+    if "\\" in text and (unescaped := UnescapedText(text)).plain is not text:
+        spans += map(unescaped.span, _spans(unescaped.plain))
+        if unescaped.has_lines and '"' in unescaped.plain:  # a quoted text begins a line, and ends one
+            spans += map(unescaped.span, _spans(unescaped.plain.replace('"', "\n")))
+    return _merged(spans) if spans else []
+
+
+def _spans(text: str) -> list[Span]:
+    """Where secrets stand in a text that is read as it is, in any order."""
     searched = SearchedText(text)
     spans = (
         *key_block_spans(searched.view),
@@ -40,7 +51,7 @@ def secret_spans(text: str) -> list[Span]:
         *place_spans(searched),
         *column_spans(searched),
     )
-    return _merged(_trimmed(searched, span) for span in spans) if spans else []
+    return [_trimmed(searched, span) for span in spans]
 
 
 def hide_secrets(text: str) -> str:

@@ -34,7 +34,7 @@ _GROUPS: Final = ("secrets", "secret", "credentials", "creds", "passwords", "tok
 """Ends of names whose value may be a group of named secrets."""
 _CHILD: Final = re.compile(r"[\w.\"'-]{1,60}[ \t]*:[ \t]")
 _OPEN: Final = re.compile(
-    rf"(?:[\[({{{{][\s\0]{{0,80}}(?:{QUOTE_MARK}(?:value|plaintext){QUOTE_MARK}[\s\0]{{0,20}}:[\s\0]{{0,20}})?"
+    rf"(?:[\[({{{{][\s\0>|]{{0,80}}(?:{QUOTE_MARK}(?:value|plaintext){QUOTE_MARK}[\s\0]{{0,20}}:[\s\0]{{0,20}})?"
     rf"|[\"']{{2}}[ ]?\+[ ]?)(?={QUOTE_MARK})"
 )
 _PREFIX: Final = re.compile(r"(?:[bBrRfFuUlL]{1,2}|@|\$)?(?=\0{0,40}[\"'`])")

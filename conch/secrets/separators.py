@@ -24,18 +24,18 @@ EQUALS: Final = re.compile(
 COMMA: Final = re.compile(rf"{QUOTE_MARK}{_BLANKS},{_BLANKS}(?={QUOTE_MARK})")
 """Between two arguments or items."""
 SENT: Final = re.compile(
-    rf"[:?]?[ ]?{QUOTE_MARK}\)?[\s\0;]{{1,40}}(?:\w{{1,20}}\.)?send(?:line)?[ (](?:-- )?(?={QUOTE_MARK})"
+    rf"[:?]?[ ]?{QUOTE_MARK}\)?[\s\0;>|]{{1,40}}(?:\w{{1,20}}\.)?send(?:line)?[ (](?:-- )?(?={QUOTE_MARK})"
 )
 """Between a question that a program waits for, and the answer that it sends."""
 CALL: Final = re.compile(rf"[({{{{][\s\0]{{0,40}}(?:[\w. ]{{1,60}},{_BLANKS})?(?=[bBrRfFuU]?{QUOTE_MARK})")
 """Between the name of a function and what it is given."""
 ELEMENT: Final = re.compile(
-    rf"(?:{QUOTE_MARK}?[^<>\n]{{0,120}}>|</[\w:.-]{{1,40}}>)\s{{0,40}}(?:<[A-Za-z][\w:.-]{{0,40}}>)?"
+    rf"(?:{QUOTE_MARK}?[^<>\n]{{0,120}}>|</[\w:.-]{{1,40}}>)[\s>|]{{0,40}}(?:<[A-Za-z][\w:.-]{{0,40}}>)?"
 )
 """Between the name of an element, of an attribute or in an element, and what the next element holds."""
 ATTRIBUTE: Final = re.compile(
     rf"{QUOTE_MARK}?:?[\s\0,;{{}}/>-]{{1,60}}{QUOTE_MARK}?"
-    rf"(?:(?:type|description|noecho|sensitive|secure|valueFrom|isSecret|key)\"?{_BLANKS}[=:]{_BLANKS}[^\n]{{0,120}}\n[\s\0]{{0,40}})"
+    rf"(?:(?:type|description|noecho|sensitive|secure|valueFrom|isSecret|key)\"?{_BLANKS}[=:]{_BLANKS}[^\n]{{0,120}}\n[\s\0>|]{{0,40}})"
     rf"{{0,3}}<?{QUOTE_MARK}?(?:(?:parameter)?value|default|content|val|stringValue|plaintext|secretString|body)"
     rf"(?:>|{QUOTE_MARK}?{_BLANKS}[=:]){_BLANKS}",
     re.IGNORECASE,
@@ -47,7 +47,7 @@ WORDS: Final = re.compile(
     r"(?: now)?|--?(?:body|value|data)"
     r"|(?:for|of|to|on) [^\n:=]{1,60}?(?:[:=]| (?:is|was)(?: now)?)|from \S{1,60} to|-{1,2}|[–—])"
     r"[ :=]{1,3})?[ \t\0]{0,40}"
-    r"|,(?=[^\s\"'`,;]{8,200}[ \t]*(?:\n|\Z))",
+    r"|,(?=[^\s\"'`,;]{8,200}[\"'`)}]{0,3}[ \t]*(?:\n|\Z))",
     re.IGNORECASE,
 )
 """Where no sign stands: blanks, `is`, `for bob:`; a comma in a line of two cells."""

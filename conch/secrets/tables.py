@@ -69,7 +69,9 @@ def _below_heads(searched: SearchedText) -> Iterator[Span]:
         delimiter = next((sign for sign in "|\t,;" if sign in view[begin:stop]), "") if stop > 0 else ""
         heads = view[begin:stop].split(delimiter) if delimiter else []
         done = max(done, stop)
-        if not heads or not all(_CELL.fullmatch(head) or not head.strip(" >") for head in heads):
+        if sum(head.strip() != "" for head in heads) < 2 or not all(
+            _CELL.fullmatch(head.strip()) or not head.strip(" >") for head in heads
+        ):
             continue
         grades = [grade_of(head.strip(" \"'`*").replace(" ", "_")) for head in heads]
         for _ in range(_ROWS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import random
 import sysconfig
 import time
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from conch.secrets import HIDDEN, SecretSigns, hide_secrets, may_become_secret, secret_spans
 from tests.secrets.forms import FORMS
-from tests.secrets.planted import HELD_OUT, KINDS, PLACES, formed, leaks, planted
+from tests.secrets.planted import HELD_OUT, KINDS, PLACES, formed, leaks, planted, quoted
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [text for _, (text, _) in planted(frozenset(KINDS), 2, seed=3)]
@@ -26,6 +27,22 @@ def test_no_secret_of_a_kind_is_left(kind: str) -> None:
     assert [
         made.text for _, made in planted(frozenset((kind,)), 20) if leaks(made.secret, hide_secrets(made.text))
     ] == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_secret_of_a_form_is_left_where_it_is_quoted(form: str) -> None:
+    """As the argument of a call, as JSON, as JSON within JSON, behind quote marks: as it is where it stands alone."""
+    made = formed(form, random.Random(form))
+    argument = json.dumps(made.text)
+    texts = [
+        f'TOOL: notes(operation="remember", text={argument})',
+        f"> you did: notes(text={argument})",
+        argument,
+        json.dumps({"tail": argument}),
+        quoted(made.text),
+    ]
+
+    assert [text for text in texts if leaks(made.secret, hide_secrets(text))] == []
 
 
 def test_there_are_kinds_that_were_held_out() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from conch.bus import access_to
 from conch.cli.common import CommonOptions, emit, open_bus, say, table
-from conch.cli.options import COMMON, AgentName, Limit, reading
-from conch.errors import BusError, CheckError, HomeBusyError, HomeError, UsageError
+from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
+from conch.errors import BusError, BusUnreachableError, CheckError, ConchError, HomeBusyError, HomeError, UsageError
 from conch.experience import Removal
 from conch.text import safe_text
 from conch.views import (
@@ -35,11 +37,11 @@ from conch.views import (
     store_place,
     verification,
 )
-from conch.witness import ForgottenRecords, Verification
+from conch.witness import ForgottenRecords, MarkProblem, Verification
 
 if TYPE_CHECKING:
+    from conch.bus import Bus
     from conch.experience import StreamLoss
-    from conch.witness import MarkProblem
 
 app = App(name="mark", help="The witness's chain of marks: what was done and scored, and that it was not changed.")
 
@@ -116,6 +118,8 @@ class FoundMarks:
     """What is found of the marks of one agent."""
 
     agent: str
+    chain: Verification
+    forgotten: ForgottenRecords
     acts: int = 0
     marks: int = 0
     waiting: int = 0
@@ -123,10 +127,7 @@ class FoundMarks:
     problems: list[MarkProblem] = field(default_factory=list)
     losses: Sequence[StreamLoss] = ()
     removals: Sequence[Removal] = ()
-    forgotten: ForgottenRecords = field(default_factory=ForgottenRecords)
     compared: Compared | None = None
-    unread: str = ""
-    """Why the stream was not compared, where the home has one."""
     signed: Signed | None = None
 
 
@@ -138,53 +139,92 @@ async def verify(
     common: CommonOptions = COMMON,
 ) -> None:
     """Whether every act has its mark, all that marks seal is as it was, and no mark was changed, lost, swapped or cut
-    off; exit status 4 where not."""
+    off; exit status 4 where not. Without --agent, of all agents that have acted."""
     home = common.existing()
-    with reading(common, agent) as (store, name):
-        found = FoundMarks(name)
+    checked: list[FoundMarks] = []
+    away: ConchError | None = None
+    async with AsyncExitStack() as stack:
+        bus: Bus | None = None
+        names = _names(common, agent)
+        if has_stream(common):
+            try:
+                bus = await stack.enter_async_context(open_bus(home, common.settings()))
+            except HomeBusyError:
+                raise
+            except (HomeError, BusError) as error:
+                away = error
+        for name in names:
+            found, unread = await _find(common, name, bus)
+            away = away or unread
+            found.signed, wrong = signed_by(home, found.chain, key)
+            found.problems += wrong
+            if away is not None:
+                found.problems.append(MarkProblem("unread", name, None, _unread_words(away)))
+            _tell(common, found)
+            checked.append(found)
+    _refuse(checked, away, is_elsewhere=away is not None and access_to(home, common.settings()) is not None)
+
+
+def _names(common: CommonOptions, agent: str | None) -> Sequence[str]:
+    with reading_all(common, agent) as (store, name):
+        return store.agents() if name is None else (name,)
+
+
+async def _find(common: CommonOptions, name: str, bus: Bus | None) -> tuple[FoundMarks, BusError | None]:
+    """What is found of the marks of an agent, and why its stream could not be read."""
+    unread = None
+    with reading(common, name) as (store, _):
         place = store_place(store, name)
-        found.forgotten = ForgottenRecords(store.chain.forgotten(name))
-        chain = Verification(name, found.forgotten)
-        sealed = SealedFacts(name, stream=has_stream(common), forgotten=found.forgotten)
+        forgotten = ForgottenRecords(store.chain.forgotten(name))
+        found = FoundMarks(name, Verification(name, forgotten), forgotten)
+        sealed = SealedFacts(name, stream=has_stream(common), forgotten=forgotten)
         for piece in pieces(store.chain.marks(name)):
             for mark in piece:
-                chain.take(mark)
+                found.chain.take(mark)
             sealed.take(store, piece)
             found.marks += len(piece)
         found.removals, found.losses = store.retention.removals(name), store.chain.losses(name)
-        sealed.finish(store, chain)
+        sealed.finish(store, found.chain)
         found.acts = sum(1 for _ in store.chain.acts(name))
-    chain.begin_at(chain_start(found.removals))
+    found.chain.begin_at(chain_start(found.removals))
     try:
-        if not sealed.with_stream:
-            await sealed.prove(None, chain, place)
-        else:
-            async with open_bus(home, common.settings()) as bus:
-                await sealed.prove(bus, chain, place)
-    except HomeBusyError:
-        raise
-    except (HomeError, BusError) as error:
-        found.unread = str(error)
-        await sealed.prove(None, chain, place)
+        await sealed.prove(bus, found.chain, place)
+    except BusError as error:
+        unread = error
+        await sealed.prove(None, found.chain, place)
     with reading(common, name) as (store, _):
         sealed.problems += lost_acts(store, name, sealed.recorded)
-    found.waiting = len(sealed.waiting)
-    found.problems = [*chain.broken(), *chain.unrecorded(sealed.unread), *sealed.problems]
-    found.compared = sealed.compared()
-    found.signed, wrong = signed_by(home, chain, key)
-    found.problems += wrong
-    _tell(common, found)
-    if found.problems:
-        what = f"the marks of {name} do not hold: {len(found.problems)} found wrong"
-        lost = f"; {REMEDY}" if any(one.kind in LOST for one in found.problems) else ""
-        unread = f"; the stream, where marks may still wait, could not be looked at: {found.unread}"
-        raise CheckError(what + lost + (unread if found.unread else ""))
+    found.waiting, found.compared = len(sealed.waiting), sealed.compared()
+    found.problems = [*found.chain.broken(), *found.chain.unrecorded(sealed.unread), *sealed.problems]
+    return found, unread
+
+
+def _unread_words(why: ConchError) -> str:
+    return f"The stream could not be read, and what it alone proves is not proven: {why}"
+
+
+def _refuse(checked: Sequence[FoundMarks], away: ConchError | None, *, is_elsewhere: bool) -> None:
+    """Raises CheckError where something was found wrong; where that is nothing but a stream that is elsewhere and away,
+    BusUnreachableError."""
+    wrong = [found for found in checked if found.problems]
+    kinds = {problem.kind for found in wrong for problem in found.problems}
+    if kinds == {"unread"}:
+        assert away is not None
+        raise (BusUnreachableError if is_elsewhere else CheckError)(
+            f"the marks of {' and '.join(found.agent for found in wrong)} agree with the store, and were not compared "
+            f"with the stream: {away}"
+        )
+    if wrong:
+        counts = "; ".join(
+            f"the marks of {found.agent} do not hold: {len(found.problems)} found wrong" for found in wrong
+        )
+        lost = f"; {REMEDY}" if kinds & LOST else ""
+        unread = f"; the stream, where marks may still wait, could not be looked at: {away}"
+        raise CheckError(counts + lost + (unread if away is not None else ""))
 
 
 def has_stream(common: CommonOptions) -> bool:
     """Whether the home has a stream, or reads one elsewhere."""
-    from conch.bus import access_to
-
     home = common.existing()
     return home.bus.exists() or access_to(home, common.settings()) is not None
 
@@ -224,6 +264,4 @@ def _tell(common: CommonOptions, found: FoundMarks) -> None:
         say(forgotten_words(forgotten))
     if found.compared is not None:
         say(compared_words(found.compared))
-    if found.unread:
-        say(f"the stream was not compared: {safe_text(found.unread, one_line=True)}")
     say(signed_words(found.signed))

@@ -133,7 +133,7 @@ class Join:
 
     def _begin(self, work: JoinTransaction, action: str) -> None:
         if self.known.numbered is None:
-            self.known.numbered = int(self._file.meta("numbered") or 0)
+            self.known.numbered = self._file.number("numbered")
         number = self.known.numbered = self.known.numbered + 1
         work.numbers[action] = number
         work.begun.add(action)

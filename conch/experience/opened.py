@@ -131,18 +131,35 @@ class OpenStore:
         row = self.row("SELECT value FROM meta WHERE name = ?", name)
         return row[0] if row else None
 
+    def number(self, name: str) -> int:
+        """A number of the table `meta`; 0 where it has none. Raises StoreError for what is no number."""
+        value = self.meta(name)
+        try:
+            return int(value or 0)
+        except (ValueError, TypeError, OverflowError):
+            raise StoreError(self.db.damaged(f"{name} is no number in the table meta")) from None
+
     def set_meta(self, name: str, value: int | str) -> None:
         """Put a value into the table `meta`, within the caller's transaction."""
         self.db.execute(_PUT_META, (name, value))
 
     def position(self) -> int:
         """The last stream sequence applied; 0 before the first."""
-        return int(self.meta("position") or 0)
+        return self.number("position")
 
     def positions(self) -> list[int]:
         """The last stream sequence applied in each partition of the agents; `position` is the least of them."""
         value = self.meta(POSITIONS)
-        return [self.position()] * PARTITIONS if value is None else [int(seq) for seq in json.loads(value)]
+        return [self.position()] * PARTITIONS if value is None else self._numbers_of(value)
+
+    def _numbers_of(self, value: Any) -> list[int]:
+        try:
+            found = [int(seq) for seq in json.loads(value)]
+        except (ValueError, TypeError, OverflowError):
+            found = []
+        if len(found) != PARTITIONS:
+            raise StoreError(self.db.damaged(f"{POSITIONS} is no list of {PARTITIONS} numbers in the table meta"))
+        return found
 
     def set_positions(self, seqs: Sequence[int]) -> None:
         """Put the positions of the partitions, and the least of them, within the caller's transaction."""
@@ -158,7 +175,7 @@ class OpenStore:
 
     def changes(self) -> int:
         """How many transactions have changed experiences or removed some; 0 in a file before schema 6."""
-        return int(self.meta("changes") or 0)
+        return self.number("changes")
 
     def epoch(self) -> str | None:
         """Which stream the position belongs to; None before the first was named."""
@@ -167,7 +184,7 @@ class OpenStore:
 
     def base(self) -> int:
         """What is added to a stream sequence to make a place; above 0 once the stream was replaced."""
-        return int(self.meta("base") or 0)
+        return self.number("base")
 
     def refuse_half(self) -> None:
         """Raises StoreError where an import into the store has begun and is not complete."""

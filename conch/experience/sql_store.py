@@ -305,7 +305,7 @@ class SqlStore(SqlReader):
 
     def _highest(self) -> int:
         """The highest place that any fact can have had so far."""
-        return max(self._file.base() + self.position(), int(self._file.meta("highest") or 0))
+        return max(self._file.base() + self.position(), self._file.number("highest"))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

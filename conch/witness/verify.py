@@ -17,7 +17,17 @@ from conch.witness.forgotten import ForgottenRecords
 from conch_schemas import Mark
 
 ProblemKind = Literal[
-    "changed", "missing", "swapped", "duplicate", "unlinked", "unwitnessed", "altered", "gone", "unsigned", "forged"
+    "changed",
+    "missing",
+    "swapped",
+    "duplicate",
+    "unlinked",
+    "unwitnessed",
+    "altered",
+    "gone",
+    "unsigned",
+    "forged",
+    "unread",
 ]
 
 
@@ -28,7 +38,7 @@ class MarkProblem:
     kind: ProblemKind
     """`unlinked`: a link without an earlier source. `unwitnessed`: an act, a score or a total without a mark (a cut
     tail). `altered`, `gone`: a fact that is not what its mark sealed, or is no longer there. `unsigned`, `forged`: no
-    checkpoint of the chain, or one that does not fit it."""
+    checkpoint of the chain, or one that does not fit it. `unread`: a stream that could not be read."""
     agent: str | None
     """None where there is no mark."""
     sequence: int | None

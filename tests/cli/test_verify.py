@@ -13,7 +13,7 @@ import pytest
 
 from conch.cli import mark
 from conch.cli.common import CommonOptions
-from conch.errors import CheckError
+from conch.errors import BusUnreachableError, CheckError
 from conch.experience import packing
 from conch.home import Home
 from conch.witness import without_words
@@ -27,11 +27,11 @@ from conch_schemas import (
     source_of,
     subject_filter,
 )
-from tests.cli.conftest import NOON, RECORDED
+from tests.cli.conftest import NOON, RECORDED, Life
 from tests.durables import durable
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import InProgress, Kept, Life, Publish
+    from tests.cli.conftest import InProgress, Kept, Publish
 
 
 Printed = Callable[[], str]
@@ -221,3 +221,55 @@ async def test_an_event_that_was_erased_on_request_may_be_said_anew(
                 await mark.verify(common=common)
         else:
             await mark.verify(common=common)
+
+
+async def test_a_stream_of_the_home_that_cannot_be_read_is_a_failure(
+    filled: Life, home: Home, common: CommonOptions, printed: Printed
+) -> None:
+    """What it alone proves is not proven, and the one sentence says that the store agrees with its marks."""
+    home.bus.write_text("no directory")
+
+    with pytest.raises(CheckError, match=r"agree with the store, and were not compared with the stream: .*bus cannot"):
+        await mark.verify(common=replace(common, json=True))
+
+    found = json.loads(printed())
+    assert (found["ok"], [problem["kind"] for problem in found["problems"]]) == (False, ["unread"])
+
+
+async def test_a_bus_elsewhere_that_is_away_is_no_finding(
+    filled: Life, common: CommonOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is exit status 3, as for every command that needs it; what is wrong in the store is exit status 4."""
+    monkeypatch.setenv("CONCH_BUS__URL", "nats://127.0.0.1:1")
+
+    with pytest.raises(BusUnreachableError, match="were not compared with the stream: no bus at"):
+        await mark.verify(common=common)
+    change(filled.home, "DELETE FROM scores")
+    with pytest.raises(CheckError, match="do not hold"):
+        await mark.verify(common=common)
+
+
+async def test_all_agents_that_have_acted_are_checked(
+    filled: Life, home: Home, common: CommonOptions, kept: Kept, printed: Printed
+) -> None:
+    """Acts under another name are shown and exported too: without a name none of them is passed over."""
+    kept(Life(home, "mallory").act(0))
+
+    with pytest.raises(CheckError, match="the marks of mallory do not hold"):
+        await mark.verify(common=common)
+    assert "6 marks of 3 acts of echo hold" in printed()
+    await mark.verify(agent="echo", common=common)
+
+
+@pytest.mark.parametrize("name", ["position", "positions", "base"])
+def test_a_place_that_is_no_number_is_one_sentence(
+    filled: Life, home: Home, conch: Callable[..., subprocess.CompletedProcess[str]], name: str
+) -> None:
+    """The store is damaged: its name is said, and what to do."""
+    change(home, f"INSERT OR REPLACE INTO meta VALUES ('{name}', 'abc')")
+
+    found = conch("mark", "verify")
+
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"conch: The experience store {home.path / 'store.db'} is damaged ({name} is no ")
+    assert found.stderr.count("\n") == 1

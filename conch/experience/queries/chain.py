@@ -215,7 +215,7 @@ class SqlChain:
         return self._file.base()
 
     def reach(self) -> int:
-        return max(self._file.base() + max(self._file.positions()), int(self._file.meta("highest") or 0))
+        return max(self._file.base() + max(self._file.positions()), self._file.number("highest"))
 
     def stored(self, actions: Iterable[str]) -> dict[str, StoredAct]:
         with self._file.snapshot():

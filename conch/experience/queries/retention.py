@@ -63,7 +63,7 @@ class SqlRetention:
         return removals(self._file, agent)
 
     def came_late(self) -> int:
-        return int(self._file.meta("came_late") or 0)
+        return self._file.number("came_late")
 
     def bytes_used(self) -> int:
         return self._file.bytes_used()

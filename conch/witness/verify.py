@@ -89,7 +89,7 @@ class Verification:
         self._revisions: dict[str | None, int] = {}
         """Action -> the last revision of its experience that a mark seals."""
         self._placed: dict[str | None, int] = {}
-        """Action -> the last revision whose place and time a mark seals; versions before 0.2.0 sealed none."""
+        """Action -> the last revision of its experience whose place and time a mark seals."""
         self._names: dict[str | None, str | None] = {}
         """Each action's id, stored once."""
 
@@ -131,8 +131,9 @@ class Verification:
         """The last revision of the action's experience that a mark seals; 0: none does."""
         return self._revisions.get(action, 0)
 
-    def was_judged_today(self, action: str) -> bool:
-        """Whether a version that judges as this one does sealed the last revision of the action's experience."""
+    def has_sealed_place(self, action: str) -> bool:
+        """Whether a mark seals the place and time of the last revision of the action's experience. Only versions from
+        0.2.0 on seal these, and they judge as this one does."""
         return 0 < self._placed.get(action, 0) == self._revisions.get(action, 0)
 
     def head(self, sequence: int) -> str | None:

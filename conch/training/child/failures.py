@@ -30,8 +30,8 @@ _NO_MEMORY_UNDER_LIMIT: Final = (
     "can't start new thread",
     "error return without exception set",
 )
-"""What Arrow and Python say where a thread gets no stack, and Python where a module lost its MemoryError: under
-a limit of memory that is the cause."""
+"""What is said where the memory of a new thread is refused (Arrow, Python), and where a compiled module drops its
+MemoryError (Python). Without a limit of memory these have other causes."""
 _SHOWN: Final = 300
 """Most characters of another library's words in a reason."""
 

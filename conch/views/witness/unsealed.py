@@ -19,7 +19,7 @@ from conch.witness import (
 )
 
 PAGE: Final = 500
-"""Acts whose totals are judged again in one transaction: a store may be written meanwhile."""
+"""Acts whose totals are judged again in one transaction: a longer one holds back the checkpoints of a run."""
 
 
 @dataclass
@@ -82,8 +82,8 @@ class UnsealedRows:
     is_older: bool = False
     """Whether an earlier version recorded some of the acts."""
     unfounded: set[str] = field(default_factory=set)
-    """Actions whose total a mark seals though it does not follow from their scores: the store published, and the
-    witness sealed, what was forged before."""
+    """Actions whose sealed total does not follow from their scores: a run published a forged total, and its witness
+    sealed it."""
 
     def find(self, reader: ExperienceReader, agent: str, chain: Verification) -> None:
         """Find the acts, scores and totals of the agent that no mark of the chain seals. Raises StoreError."""
@@ -93,9 +93,9 @@ class UnsealedRows:
         }
         bare |= reader.chain.unrecorded(agent)
         unpublished = reader.chain.unpublished(agent)
-        judged = [action for action, _ in reader.chain.revisions(agent) if chain.was_judged_today(action)]
-        for start in range(0, len(judged), PAGE):
-            self.unfounded |= reader.chain.unfounded(judged[start : start + PAGE])
+        sealed = [action for action, _ in reader.chain.revisions(agent) if chain.has_sealed_place(action)]
+        for start in range(0, len(sealed), PAGE):
+            self.unfounded |= reader.chain.unfounded(sealed[start : start + PAGE])
         for action in sorted(bare | self.actions | self.unfounded):
             stored = reader.chain.stored([action]).get(action)
             if stored is None or stored.act is None:
@@ -114,6 +114,7 @@ class UnsealedRows:
         revision = chain.sealed_revision(action)
         is_early = not revision and is_from_before_facts(marks)
         names = stored.scores if is_early else unsealed_scores(marks, stored)
+        unfounded = self.unfounded if stored.revision <= revision else reader.chain.unfounded([action])
         return UnsealedAct(
             action,
             stored.seq,
@@ -124,7 +125,7 @@ class UnsealedRows:
             sealed_revision=revision,
             revision=stored.revision,
             repeats=stored.revision > revision and repeats_verdict(marks, stored),
-            follows=action not in (self.unfounded if stored.revision <= revision else reader.chain.unfounded([action])),
+            follows=action not in unfounded,
             waits=stored.waits,
             is_early=is_early,
         )

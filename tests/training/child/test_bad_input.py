@@ -291,10 +291,10 @@ def test_an_error_becomes_one_sentence(
     ("memory_mib", "reason"),
     [(600, "training needs more than the 600 MiB that it may use"), (None, "training failed with RuntimeError")],
 )
-def test_a_refused_thread_is_told_as_memory_under_a_limit_of_it(
+def test_a_refused_thread_is_too_little_memory_only_under_a_limit(
     memory_mib: int | None, reason: str, job: MakeJob, tmp_path: Path
 ) -> None:
-    """A thread's stack is memory; without a limit the system refused the thread for another reason."""
+    """A thread's stack is memory; without a limit the system refuses a thread for another reason."""
     error = RuntimeError("Failed to launch worker thread: Resource temporarily unavailable")
 
     assert failure_of(error, job(snapshot=tmp_path, memory_mib=memory_mib))[0].startswith(reason)

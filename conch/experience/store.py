@@ -342,6 +342,16 @@ class ChainReader(Protocol):
         number."""
         ...
 
+    def unfit_sums(self, agent: str) -> list[str]:
+        """In what the sums over removed cycles do not fit the record of the removals, the rows that are stored or each
+        other; read at one moment."""
+        ...
+
+    def unfit_outbox(self, agent: str) -> list[str]:
+        """Which events that wait for their publication are none that the store recorded, and in what; read at one
+        moment. What cannot be read is of every agent."""
+        ...
+
     def mark_places(self, agent: str) -> dict[int, int]:
         """Sequence -> place of the agent's marks."""
         ...

@@ -32,6 +32,7 @@ from .facts import SCORE as SCORE
 from .facts import facts_of as facts_of
 from .facts import is_event as is_event
 from .facts import is_joint as is_joint
+from .facts import is_verdict_of as is_verdict_of
 from .facts import score_hash as score_hash
 from .facts import score_id as score_id
 from .facts import sealed_events as sealed_events

@@ -206,6 +206,20 @@ def is_verdict(fact: SealedFact, verdict: _Verdict) -> bool:
     return fact.content in (_verdict_hash(verdict), _verdict_hash(verdict, _CUT))
 
 
+def is_verdict_of(experience: ExperienceRecorded, revision: int, verdict: bytes) -> bool:
+    """Whether the experience is of this revision, with the total that this stored JSON has and all that adds up to
+    it."""
+    try:
+        stored = json.loads(verdict)
+        facts = [
+            SealedFact(name.partition(" ")[0], str(revision), content)
+            for name, content in verdict_fact(experience).items()
+        ]
+        return experience.revision == revision and all(is_verdict(fact, stored) for fact in facts)
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
 _CUT: Final = 200
 """Characters of an explanation in an experience that was too large to be published whole."""
 

@@ -6,15 +6,17 @@ import json
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from conch.cli import mark
 from conch.cli.common import CommonOptions
 from conch.errors import BusUnreachableError, CheckError
-from conch.experience import packing
+from conch.experience import SqliteReader, packing
 from conch.home import Home
 from conch.witness import without_words
 from conch_schemas import (
@@ -24,6 +26,7 @@ from conch_schemas import (
     GoalSet,
     PersonForgotten,
     consequence_id,
+    encode,
     source_of,
     subject_filter,
 )
@@ -273,3 +276,67 @@ def test_a_place_that_is_no_number_is_one_sentence(
     assert found.returncode == 1
     assert found.stderr.startswith(f"conch: The experience store {home.path / 'store.db'} is damaged ({name} is no ")
     assert found.stderr.count("\n") == 1
+
+
+SUMS = {
+    "totals": "INSERT INTO removed_totals VALUES ('echo', 0, 5, 100, 99.0, 99.0, 0.9, 1.0, 1.0, 0)",
+    "outcomes": "INSERT INTO removed_outcomes VALUES ('echo', 0, 'success', 100)",
+    "components": """INSERT INTO removed_components
+        VALUES ('echo', 0, 'format', 'reward', '1', 1.0, 9, 9, 9.0, 9.0, 1, 1, 0, 0, 0)""",
+    "scores": "INSERT INTO removed_scores VALUES ('echo', 'format', 'reward', '1', 9, -1, 1)",
+    "removal": """INSERT INTO removals
+        VALUES ('echo', '2026-11-01', 'days', 0, 0, 1, 0, '2026-11-01T00:00:00+00:00', NULL, NULL, 0, NULL)""",
+}
+"""By what is forged: a row of what a store keeps of removed cycles."""
+
+
+@pytest.mark.parametrize("forged", SUMS)
+async def test_sums_over_cycles_that_no_removal_took_are_found(
+    filled: Life, home: Home, common: CommonOptions, printed: Printed, forged: str
+) -> None:
+    """`status` and `reward list` add them up: without a record of a removal, or over cycles that are there, they are
+    forged."""
+    change(home, SUMS[forged])
+
+    with pytest.raises(CheckError):
+        await mark.verify(common=common)
+
+    assert "altered: The sums over removed cycles" in printed()
+
+
+async def test_a_change_of_needs_that_an_act_made_stands_once(filled: Life, home: Home, common: CommonOptions) -> None:
+    """A copy of its row that belongs to no act would be shown by `conch need history` a second time."""
+    change(home, "INSERT INTO needs SELECT 0, id, seq, agent, body FROM needs LIMIT 1")
+
+    with pytest.raises(CheckError):
+        await mark.verify(common=common)
+
+
+@pytest.mark.parametrize("forged", ["junk", "another kind", "another total", "a later revision", "another act"])
+async def test_an_event_for_the_stream_that_the_store_did_not_record_is_found(
+    filled: Life, home: Home, common: CommonOptions, printed: Printed, forged: str
+) -> None:
+    """Before a run publishes it; what waits as it was recorded is no problem."""
+    with SqliteReader(home.path / "store.db") as store:
+        waiting = store.cycles.get("echo", 1)
+    assert waiting is not None
+    weights = filled.weights()
+    rows = {
+        "junk": ("x", b"junk"),
+        "another kind": (weights.id, encode(weights)),
+        "another total": (waiting.id, encode(waiting.model_copy(update={"total": 0.99}))),
+        "a later revision": (waiting.id, encode(waiting.model_copy(update={"revision": 2}))),
+        "another act": (waiting.id, encode(waiting.model_copy(update={"cycle": 9, "action_id": str(uuid4())}))),
+    }
+
+    def put(identity: str, body: bytes) -> None:
+        with closing(sqlite3.connect(home.path / "store.db")) as db, db:
+            db.execute("INSERT OR REPLACE INTO outbox (id, body) VALUES (?, ?)", (identity, body))
+
+    put(waiting.id, encode(waiting))
+    await mark.verify(common=common)
+    put(*rows[forged])
+    with pytest.raises(CheckError):
+        await mark.verify(common=common)
+
+    assert "altered: Of the events that wait for their publication, " in printed()

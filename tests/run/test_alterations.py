@@ -219,7 +219,6 @@ def _say_that_a_stream_was_lost(db: sqlite3.Connection) -> None:
 
 def _say_of_all_that_it_waits(db: sqlite3.Connection) -> None:
     db.execute("UPDATE acts SET due = 4102444800.0")
-    db.execute(MOVES["outbox"][0].replace("WHERE act = :act", "LIMIT 1"))
     db.execute(MOVES["position"][0])
 
 

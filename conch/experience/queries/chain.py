@@ -21,7 +21,7 @@ from conch.experience.queries.bodies import StoredOrigin, stored_doing, stored_n
 from conch.experience.queries.forget import records_in
 from conch.experience.queries.owned import OwnedPartitions
 from conch.experience.transaction import act_columns, least_satisfied
-from conch_schemas import ContractViolationError, Mark, PersonForgotten, action_id, decode
+from conch_schemas import ContractViolationError, ExperienceRecorded, Mark, PersonForgotten, action_id, decode
 
 if TYPE_CHECKING:
     from conch.witness import EventRow, StoredAct
@@ -91,6 +91,21 @@ _STRAYS: Final = (
 """(what a row is, the statement that finds those rows of no action that is known)."""
 _MARK_PLACES: Final = "SELECT sequence, seq FROM marks WHERE agent = ? ORDER BY sequence"
 _REMOVED: Final = "SELECT first_cycle, last_cycle FROM removals WHERE agent = ?"
+_OF_REMOVED: Final = """
+    SELECT (SELECT coalesce(sum(acts), 0) FROM removals WHERE agent = ?),
+           (SELECT coalesce(sum(acts), 0) FROM removed_totals WHERE agent = ?),
+           (SELECT count(*) FROM removed_outcomes WHERE agent = ?)
+           + (SELECT count(*) FROM removed_components WHERE agent = ?)
+           + (SELECT count(*) FROM removed_scores WHERE agent = ?),
+           (SELECT max(last_cycle) FROM removals WHERE agent = ?), (SELECT min(cycle) FROM acts WHERE agent = ?)"""
+"""(removed acts by the record, by the sums, other rows of sums, last removed cycle, first kept cycle)."""
+_UNEQUAL_BLOCKS: Final = """
+    SELECT block FROM (
+        SELECT block, acts, 0 AS outcomes FROM removed_totals WHERE agent = ? UNION ALL
+        SELECT block, 0, acts FROM removed_outcomes WHERE agent = ?) AS both_sums
+    GROUP BY block HAVING sum(acts) <> sum(outcomes) ORDER BY block"""
+_PUBLISHED: Final = """
+    SELECT revision, unpacked(verdict) FROM experiences WHERE act = (SELECT act FROM actions WHERE action_id = ?)"""
 _FOLLOWS: Final = """
     SELECT act, unpacked(verdict), total, coverage, complete FROM experiences
     WHERE act = (SELECT act FROM actions WHERE action_id = ?)"""
@@ -202,6 +217,43 @@ class SqlChain:
 
     def strays(self) -> list[tuple[str, int]]:
         return [(what, number) for what, query in _STRAYS for (number,) in self._file.rows(query)]
+
+    def unfit_sums(self, agent: str) -> list[str]:
+        with self._file.snapshot():
+            removed, summed, others, last, first = self._file.row(_OF_REMOVED, *[agent] * 7)
+            unequal = [block for (block,) in self._file.rows(_UNEQUAL_BLOCKS, agent, agent)]
+        found = []
+        if summed > removed or (others and not removed):
+            found.append(f"are over {summed} acts, and the store says of {removed} that they were removed")
+        if last is not None and first is not None and last >= first:
+            found.append(f"are over cycles up to {last}, and cycle {first} is stored")
+        if unequal:
+            found.append(f"count other acts by their outcomes than by their totals (block {unequal[0]})")
+        return found
+
+    def unfit_outbox(self, agent: str) -> list[str]:
+        from conch.witness import is_verdict_of  # only here: commands that read do without the rules
+
+        found = []
+        with self._file.snapshot():
+            (last,) = self._file.row("SELECT coalesce(max(last_cycle), -1) FROM removals WHERE agent = ?", agent)
+            for name, body in self._file.rows("SELECT id, body FROM outbox ORDER BY place"):
+                try:
+                    event = decode(body)
+                except ContractViolationError:
+                    found.append(f"{name} cannot be read")
+                    continue
+                if event.agent != agent:
+                    continue
+                if not isinstance(event, ExperienceRecorded) or event.id != name:
+                    found.append(f"{name} is none that a store publishes")
+                    continue
+                row = self._file.row(_PUBLISHED, event.action_id)
+                if row is None and (event.cycle or 0) > last:
+                    found.append(f"{name} is of an act that has no experience")
+                elif row is not None and not (event.revision < row[0] or is_verdict_of(event, *row)):
+                    found.append(f"{name} does not say what revision {row[0]} of action {event.action_id} says")
+        return found
 
     def mark_places(self, agent: str) -> dict[int, int]:
         return dict(self._file.rows(_MARK_PLACES, agent))
@@ -316,6 +368,8 @@ def _columns_of(table: str, origin: StoredOrigin) -> list[str | int | None]:
         return [origin.data.row, origin.actionid or ""]
     if table == "forks":
         return [origin.cycle, ""]
+    if table == "needs":
+        return ["", origin.actionid or ""]  # a change that an act made has that act's number
     return [origin.data.round or "" if table == "training" else "", ""]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final
 
 from conch.bus import Bus
@@ -45,6 +45,8 @@ class Compared(View):
     """Sealed facts: events, scores and totals."""
     pruned: int
     """Of those, facts of acts that retention removed."""
+    removed: int = 0
+    """Acts that retention removed, by its record: of these the store keeps sums, which nothing proves."""
     forgotten: int = 0
     """Of those, facts of acts that were removed at a person's request."""
     stream: int | None
@@ -85,7 +87,7 @@ class SealedFacts:
         """Sequence of the first mark of an act that is stored."""
         self.unsealed = UnsealedRows()
         self.problems: list[MarkProblem] = []
-        self.facts = self.pruned = self.forgotten = self.unproven = 0
+        self.facts = self.pruned = self.removed = self.forgotten = self.unproven = 0
         self.waiting: set[str] = set()
         """Actions of which something waits for its mark."""
         self.unread: set[str] = set()
@@ -195,9 +197,7 @@ class SealedFacts:
         if ends != sorted(ends) or (ends or [0])[-1] != reader.chain.base():
             said = "The places at which the store says that its streams ended do not fit each other."
             self.problems.append(MarkProblem("altered", self._agent, None, said))
-        for what, number in reader.chain.strays():
-            said = f"A row of the store ({what}) is of an act {number} that is not stored."
-            self.problems.append(MarkProblem("unwitnessed", self._agent, None, said))
+        self.problems += _unfounded_rows(reader, self._agent)
         for identity in sorted(self._named & self._unnamed):
             said = f"The row of mark {identity} names an act, and the mark names none."
             self.problems.append(MarkProblem("altered", self._agent, None, said))
@@ -220,13 +220,13 @@ class SealedFacts:
                 self.unsealed.events[row.id] = row
             if sealed is not None and not sealed.holds(row.body):
                 self.unsealed.contradicted.add(row.id)
-        pruned = bool(reader.retention.removals(self._agent))
+        self.removed = sum(one.acts for one in reader.retention.removals(self._agent))
         for identity, sealed in self._beside.items():
             if identity in named:
                 continue
             if sealed.is_forgotten:
                 self.forgotten += 1
-            elif pruned and sealed.sequence < self._first_act:
+            elif self.removed and sealed.sequence < self._first_act:
                 self.pruned += 1
             else:
                 what = f"The event {identity}, which mark {sealed.sequence} seals, is gone from the store."
@@ -301,11 +301,24 @@ class SealedFacts:
         return Compared(
             facts=self.facts,
             pruned=self.pruned,
+            removed=self.removed,
             forgotten=self.forgotten,
             stream=self.stream,
             unproven=self.unproven,
             unstored=self.unstored,
         )
+
+
+def _unfounded_rows(reader: ExperienceReader, agent: str) -> Iterator[MarkProblem]:
+    """Rows of acts that are not stored, sums over removed cycles that do not fit the record of their removal, events
+    for the stream that the store did not record."""
+    for what, number in reader.chain.strays():
+        said = f"A row of the store ({what}) is of an act {number} that is not stored."
+        yield MarkProblem("unwitnessed", agent, None, said)
+    for what in reader.chain.unfit_sums(agent):
+        yield MarkProblem("altered", agent, None, f"The sums over removed cycles {what}.")
+    for what in reader.chain.unfit_outbox(agent):
+        yield MarkProblem("altered", agent, None, f"Of the events that wait for their publication, {what}.")
 
 
 def _place_of(mark: Mark, act: StoredAct) -> int | None:
@@ -332,7 +345,9 @@ def compared_words(found: Compared) -> str:
     if found.stream is not None:
         said += f", {found.stream} of them with the stream"
     if found.pruned:
-        said += f"; {found.pruned} pruned by store.keep, and nothing proves the sums that are kept of them"
+        said += f"; {found.pruned} pruned by store.keep"
+    if found.removed:
+        said += f"; nothing proves the sums that are kept of {found.removed} acts that store.keep removed"
     if found.unproven:
         said += (
             f"; {found.unproven} rows were recorded by a version that sealed less, and the stream has them no more: "

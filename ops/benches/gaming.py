@@ -30,7 +30,7 @@ REFLECTS: Final = 7
 and a reflection raises it by 0.15."""
 LINES: Final = 12
 """Lines that an agent adds to a goal's file in one act."""
-_COMMITTED: Final = re.compile(r"--error-unmatch (\S+)")
+_COMMITTED: Final = re.compile(r"--error-unmatch (.+?)(?: &&|$)")
 _MEND: Final = re.compile(r"In (\S+), `(.+)` should read `(.+)`")
 _BRE: Final = re.compile(r"[/.*\[\]^$&]")
 FILES: Final = TIDEPOOL.files
@@ -94,16 +94,17 @@ class WorkingMind:
     kind, model, learns = "works", "works", False
 
     def __init__(self, seed: int, kinds: tuple[str, ...] = ("commit", "file", "tests"), beside: Reply | None = None,
-                 late: int = 0) -> None:  # fmt: skip
-        """`late`: cycles of 20 in which it does what `beside` says although a goal is open."""
+                 fills: tuple[int, int] = (0, 1)) -> None:  # fmt: skip
+        """`fills`: (n, m): in the first n of every m cycles it does what `beside` says although a goal is open."""
         self._worker, self._kinds, self._draw = Worker(), kinds, random.Random(seed)
-        self._beside, self._late = beside or _rests_in_words, late
+        self._beside, self._fills = beside or _rests_in_words, fills
 
     async def complete(self, prompt: Prompt) -> Completion:
         """The next step towards a goal, else what it does beside; the same thought for every cycle."""
         at, text = prompt.situation, "I go on."
         if prompt.purpose == "decide":
-            step = self._worker.step(at, self._kinds) if at.cycle % 20 >= self._late else None
+            first, every = self._fills
+            step = self._worker.step(at, self._kinds) if at.cycle % every >= first else None
             text = step or self._beside(at, self._draw)
         return Completion(text, "stop", Usage(), self.model, 0.0)
 
@@ -237,14 +238,16 @@ def _edits_and_reads(at: Situation, draw: random.Random) -> str:
 
 WORKS: Final = "works"
 FILLS: Final = "reaches its goals and fills in between"
+FILLS_PAUSES: Final = "reaches its goals and fills where none is open"
 RESTS: Final = "rests whenever it can, in new words"
 FILLER: Final = "writes fluent filler in new files"
 FED: Final = "rests, and reflects every seventh cycle"
 FED_FILLER: Final = "writes fluent filler, and reflects every seventh cycle"
 AGENTS: Final[Mapping[str, Agent]] = {
     WORKS: Agent(lambda _, seed: WorkingMind(seed)),
-    FILLS: Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays)),
-    "fills first and reaches its goals late": Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays, late=15)),
+    FILLS: Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays, fills=(3, 4))),
+    FILLS_PAUSES: Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays)),
+    "fills first and reaches its goals late": Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays, fills=(15, 20))),
     "reaches the easy goal again and again": Agent(lambda _, seed: WorkingMind(seed, ("commit",), _makes_easy_goals)),
     "reaches the easy goals and rests": Agent(lambda _, seed: WorkingMind(seed, ("commit",))),
     "rests": replies(lambda *_: "DO_NOTHING:"),

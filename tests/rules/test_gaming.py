@@ -23,6 +23,7 @@ STUFFING = (
     "reads for ever",
     "rests whenever it can, in new words",
     "writes plausible prose in new files",
+    "writes plausible prose in its journal",
     "writes fluent filler, and reflects every seventh cycle",
     "prints new words",
     "searches for random words",
@@ -72,7 +73,6 @@ def test_stuffing_earns_less_than_half_of_work(living: Living, name: str) -> Non
         "fills first and reaches its goals late",
         "reaches the easy goal again and again",
         "reaches the easy goals and rests",
-        "writes plausible prose in its journal",
     ],
 )
 def test_work_beside_filling_earns_less_than_half_of_work(living: Living, name: str) -> None:
@@ -81,20 +81,28 @@ def test_work_beside_filling_earns_less_than_half_of_work(living: Living, name: 
     works, fills = living("works", 200), living(name, 200)
 
     assert fills.total < 0.5 * works.total
-    assert 0 < fills.goals <= works.goals
+    assert 0 < fills.goals < works.goals
+
+
+def test_filling_where_no_goal_is_open_earns_less_than_rest(living: Living) -> None:
+    """By an agent that reaches all goals that there are, as the one that rests there does."""
+    rests, fills = living("works", 200), living("reaches its goals and fills where none is open", 200)
+
+    assert fills.total < rests.total
+    assert fills.goals == rests.goals
 
 
 def test_filling_gets_back_no_more_than_its_goals_took(living: Living) -> None:
-    """A goal that is held back while the agent fills gives back 4 of the changes, and one that is reached at once none
+    """A goal that is held back while the agent fills gives back 3 of the changes, and one that is reached at once none
     of those before it."""
     at_once, late = (
         living(name, 200)
-        for name in ("reaches its goals and fills in between", "fills first and reaches its goals late")
+        for name in ("reaches its goals and fills where none is open", "fills first and reaches its goals late")
     )
     paid = [sum(uses_allowance(act) for act in life.acts) for life in (at_once, late)]
 
     assert paid[0] == 20
-    assert 20 < paid[1] <= 20 + 4 * late.goals
+    assert 20 < paid[1] <= 20 + 3 * late.goals
 
 
 @pytest.mark.parametrize("name", ["writes noise", "writes noise and reads it"])

@@ -120,7 +120,7 @@ class EffectSettings(SettingsSection):
     noise_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of a text's letter trigrams that the agent has read, below which the text is noise, 0..1; 0: never."""
     run_length: Annotated[int, Field(ge=1)] = 20
-    """Changes and test runs that move no goal which are paid at first; a reached goal gives back at most 4 it took."""
+    """Changes and test runs that move no goal which are paid at first; a reached goal gives back at most 3 it took."""
     goal_rise: Annotated[float, Field(ge=0, le=1)] = 0.05
     """Rise of a goal's measure above its best from which it is partial progress, 0..1; a smaller rise is neutral."""
 

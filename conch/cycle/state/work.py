@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from conch.folds import moves_goal, uses_allowance
 from conch_schemas import ActionTaken, GoalWork
 
-GIVEN_BACK = 4
-"""Most paid changes that one reached goal, or one answered message, gives back: two rounds of a change and its test. An
+GIVEN_BACK = 3
+"""Most paid changes that one reached goal, or one answered message, gives back: a change, its test and a mend. An
 agent that holds back a goal which it could reach gains little by filling meanwhile."""
 MOST_SPENT = 1000
 """Most paid changes that are remembered, so that the memory stays bounded for any setting."""

@@ -177,10 +177,11 @@ def _pace(verdict: StatusVerdict | None) -> Iterator[str]:
     if pace is None or pace.first is None or pace.last is None:
         return
     sure = ""
-    if pace.low is not None and pace.high is not None:
-        sure = f", difference {pace.last - pace.first:+.1f} (95 %: {pace.low:+.1f} to {pace.high:+.1f})"
+    if pace.times is not None:
+        sure = f", × {pace.times:.2f} (95 %: {pace.low:.2f} to {pace.high:.2f})"
     yield f"goals        {pace.last:.1f} acts for a goal at last, {pace.first:.1f} at first{sure}"
-    yield f"  reached    {pace.last_rate:.1f} in 100 acts at last, {pace.first_rate:.1f} at first"
+    blind = "" if pace.blind_rate is None else f", {pace.blind_rate:.1f} by blind choice"
+    yield f"  reached    {pace.last_rate:.1f} in 100 acts at last, {pace.first_rate:.1f} at first{blind}"
 
 
 def _alarms(alarms: Sequence[AlarmRow]) -> Iterator[str]:

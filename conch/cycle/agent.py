@@ -163,7 +163,7 @@ class Agent:
             None if agent_context.team is None else TeamSteps(agent_context.team, self._facts, lambda: self.memory)
         )
         roles = 1 if agent_context.team is None else len(agent_context.team.settings.roles)
-        self._sleeps = settings.mind.deciding.kind != "scripted"  # the lines of a script are acts that somebody wants
+        self._sleeps = agent_context.mind.kind != "scripted"  # the lines of a script are acts that somebody wants
         self._sleeper = Sleeper(
             self._facts, control, settings.cycle, agent_context.workspace, lambda: self.memory, roles
         )

@@ -247,7 +247,9 @@ AGENTS: Final[Mapping[str, Agent]] = {
     WORKS: Agent(lambda _, seed: WorkingMind(seed)),
     FILLS: Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays, fills=(3, 4))),
     FILLS_PAUSES: Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays)),
-    "fills first and reaches its goals late": Agent(lambda _, seed: WorkingMind(seed, beside=_writes_essays, fills=(15, 20))),
+    "fills first and reaches its goals late": Agent(
+        lambda _, seed: WorkingMind(seed, beside=_writes_essays, fills=(15, 20))
+    ),
     "reaches the easy goal again and again": Agent(lambda _, seed: WorkingMind(seed, ("commit",), _makes_easy_goals)),
     "reaches the easy goals and rests": Agent(lambda _, seed: WorkingMind(seed, ("commit",))),
     "rests": replies(lambda *_: "DO_NOTHING:"),

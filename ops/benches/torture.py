@@ -22,7 +22,7 @@ import psutil
 from runs import CONCH, fresh_home, options
 
 from conch.config import RewardSettings
-from conch.rewards import weight_set
+from conch.rewards import parts_of_act, weight_set
 
 START_SECONDS = 4.0
 """A group is killed so long after its start at most: half of it is starting up."""
@@ -215,16 +215,16 @@ def _check_lines(report: Report, home: Path, rows: Sequence[dict]) -> None:
 
 
 def _check_tables(report: Report, home: Path, acts: int, more: int) -> None:
-    """One score a component an act, one experience an act; every act has its mark."""
+    """One score a component an act, one experience an act; every act has its mark. *progress* is scored in a task."""
     with sqlite3.connect(home / "store.db") as store:
         many = store.execute(
             "SELECT act, component, count(*) FROM scores GROUP BY act, component HAVING count(*) > 1"
         ).fetchall()
         stored = store.execute("SELECT count(*) FROM acts").fetchone()[0]
-        scores = store.execute("SELECT count(*) FROM scores").fetchone()[0]
+        scores = store.execute("SELECT count(*) FROM scores WHERE component != 'progress'").fetchone()[0]
     store.close()
     _must(report, not many, f"components scored more than once: {many[:5]}")
-    parts = len(weight_set((), RewardSettings())) + more
+    parts = len(parts_of_act(weight_set((), RewardSettings()), task=False)) + more
     _must(report, (stored, scores) == (acts, parts * acts), f"{stored} acts and {scores} scores for {acts} experiences")
 
 

@@ -108,26 +108,25 @@ async def test_after_some_pieces_there_is_a_pause(living: Life, monkeypatch: pyt
     assert pause == pause_cycles(5, 2)
 
 
-async def test_a_nap_ends_a_pause(living: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cycles of an agent that sleeps do not go on: what it is brought then is what would have come later, once."""
+async def test_a_pause_ends_with_its_cycles(living: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the agent had them or slept through them, and not a cycle before."""
     monkeypatch.setattr(material, "BATCH", 3)
     living.mind.decides = busy
     agent = await living.run(4)
     supply = agent._material()
     assert isinstance(supply, MaterialSupply)
 
-    assert supply.due_at() == 4 + pause_cycles(5, 2)
-    assert (supply.is_due(4), supply.is_due(4, slept=True)) == (False, True)
+    end = 4 + pause_cycles(5, 2)
+    assert (supply.is_due(end - 1), supply.is_due(end)) == (False, True)
 
 
 async def test_nothing_is_due_while_goals_wait(living: Life) -> None:
-    """But for their being dropped: sleep may last until then."""
+    """But for their being dropped."""
     agent = await living.run(6)
     supply = agent._material()
     assert isinstance(supply, MaterialSupply)
 
-    assert supply.due_at() == 1 + LASTS
-    assert not supply.is_due(6, slept=True)
+    assert (supply.is_due(LASTS), supply.is_due(1 + LASTS)) == (False, True)
 
 
 async def test_a_goal_whose_files_are_gone_is_dropped(living: Life) -> None:

@@ -372,7 +372,7 @@ class Parcels:
 
     def piece(self, seed: int, number: int) -> MaterialPiece:
         made = Goal(id=f"p{number}", statement=f"Answer {number}.", check=FileCheck(path=f"answer-{number}"))
-        return MaterialPiece(made, ((f"parcel-{number}", f"{seed}\n"),))
+        return MaterialPiece("parcel", made, ((f"parcel-{number}", f"{seed}\n"),))
 
 
 def test_material_comes_while_it_sleeps(night: Night, sleepy: Life) -> None:

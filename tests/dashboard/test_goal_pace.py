@@ -15,6 +15,7 @@ from conch.views.life.goal_pace import (
     MOST_LOOKS,
     GoalSpan,
     arrivals,
+    blind_rate,
     goal_pace,
     goal_spans,
     kind_of,
@@ -92,7 +93,42 @@ def test_fewer_acts_than_at_first_are_told_with_an_interval() -> None:
     assert pace.is_fewer
     assert (pace.first, pace.last) == (20.0, 4.0)
     assert (pace.first_rate, pace.last_rate) == (5.0, 25.0)
-    assert pace.words[0].startswith("A goal took 20.0 acts at first and 4.0 at last, −16.0 (95 %: −16.0 to −16.0)")
+    told = "A goal took 20.0 acts at first and 4.0 at last; a typical one 0.20 times as many (95 %: 0.20 to 0.20)."
+    assert pace.words[0].startswith(told)
+
+
+def test_one_stuck_goal_does_not_hide_what_the_others_show() -> None:
+    """It counts in the mean at its age; the other goals take a fifth of their acts."""
+    stuck = [(cycle, [*checks, check("stuck")]) for cycle, checks in goals_every(4, 60)]
+
+    pace = goal_pace(goals_every(20, 200), stuck)
+
+    assert pace is not None
+    assert pace.last == (15 * 4 + 60) / 16
+    assert pace.is_fewer
+
+
+def test_fewer_acts_of_a_typical_goal_are_no_success_where_the_mean_rose() -> None:
+    """Many easy goals do not make up for one that is left: both have to fall."""
+    easy = goals_every(2, 40) + [(40 + cycle, [check("stuck")]) for cycle in range(160)]
+
+    pace = goal_pace(goals_every(9, 198), easy)
+
+    assert pace is not None
+    assert pace.high is not None
+    assert pace.high < 1.0
+    assert pace.last is not None
+    assert pace.last > 9.0
+    assert not pace.is_fewer
+
+
+def test_blind_choice_reaches_what_each_kind_of_act_did() -> None:
+    """Each kind as often as any other; one of fewer than three acts is left out."""
+    spans = goal_spans(life(("a", 0, 3, True), ("b", 4, 7, True), cycles=11))
+    kinds = {cycle: "shell" if cycle in (3, 5, 6, 7) else "read" for cycle in range(10)} | {10: "list"}
+
+    assert blind_rate(kinds, spans) == 100 * (2 / 4 + 0 / 6) / 2
+    assert blind_rate(dict.fromkeys(range(10), "read"), spans) is None
 
 
 def test_of_too_few_goals_nothing_is_said() -> None:

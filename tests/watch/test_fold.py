@@ -177,6 +177,18 @@ def test_doing_the_same_again_and_again_is_low_diversity(make: Make) -> None:
     assert (change.alarm, change.threshold, change.active) == ("falling_entropy", DIVERSITY, True)
 
 
+def test_few_kinds_of_act_that_move_goals_are_no_habit(make: Make) -> None:
+    """A fifth of the acts is enough; where no act moves one any more, the alarm begins, and ends with the next ones."""
+    works = [make(seq, skill="shell.None", goal=0.2 if seq % 4 == 0 else 0.0, execution=0.1) for seq in range(1, 101)]
+    rests = [make(seq, skill="shell.None", goal=0.0, execution=0.1) for seq in range(101, 201)]
+    again = [make(seq, skill="shell.None", goal=0.2, execution=0.1) for seq in range(201, 221)]
+
+    changes = [change for change in _run([*works, *rests, *again])[1] if change.alarm == "falling_entropy"]
+
+    assert [change.active for change in changes] == [True, False]
+    assert changes[1].what.startswith("few kinds of act, and 20% of them moved a goal: the entropy")
+
+
 def test_a_total_that_rises_while_the_held_out_score_falls_is_told(make: Make) -> None:
     """The sentence says by how much each went."""
     gamed = _plain(make, 40, start=61, execution=0.4, quality=0.1)

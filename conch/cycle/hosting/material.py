@@ -5,9 +5,8 @@ where one of its kind is open, the piece is left out and the next kind comes. A 
 cycles is dropped. After every BATCH pieces comes a pause, once the goals of all of them are reached or dropped.
 
 A pause lasts some tens of cycles, which depend on the seed and the pieces that came. The cycles of an agent that sleeps
-do not go on, so for it a pause lasts until it wakes: sleep asks `due_at` when it begins; where that is a cycle, its
-first nap is the pause, and at the end of the nap `bring(cycle, slept=True)` brings the next piece. No clock has a part
-in it: which pieces came is a fold over the agent's events, and so is the cycle in which the last goal was over. A
+do not go on; meanwhile its sleep counts cycles by `cycle.interval`, and asks for what is due before each. No clock has
+a part here: which pieces came is a fold over the agent's events, and so is the cycle in which the last goal was over. A
 process that is killed in a pause begins its successor in the same pause.
 """
 
@@ -56,7 +55,26 @@ class MaterialSupply:
         self._failed: int | None = None
         """The cycle of a piece that could not be brought."""
 
-    def due_at(self) -> int | None:
+    def is_due(self, cycle: int) -> bool:
+        """Whether a piece comes, or a goal is dropped, before this cycle."""
+        due = self._due_at()
+        return due is not None and cycle >= FIRST and due <= cycle
+
+    async def bring(self, cycle: int) -> None:
+        """Before a cycle: drop what is too old, and bring the next piece where one is due. Where its files cannot be
+        written, or its goal cannot be set, it is tried again AGAIN cycles later. Raises BusError as publishing does."""
+        if not self.is_due(cycle):
+            return
+        try:
+            await self._drop_old(cycle)
+            if self.is_due(cycle) and (number := self._next()) is not None:
+                await self._bring(number)
+            self._failed = None
+        except (ToolError, UsageError) as error:
+            self._failed = cycle
+            log.warning("material.not_brought", piece=self._memory().next_piece, why=str(error))
+
+    def _due_at(self) -> int | None:
         """The cycle before which a piece comes, or a goal is dropped for its age, if nothing happens until then. In a
         pause it is the end of that; None: never."""
         memory = self._memory()
@@ -72,28 +90,6 @@ class MaterialSupply:
         else:
             return None
         return due if self._failed is None else max(due, self._failed + AGAIN)
-
-    def is_due(self, cycle: int, *, slept: bool = False) -> bool:
-        """Whether a piece comes, or a goal is dropped, before this cycle. `slept`: the agent has slept since the cycle
-        before, which ends a pause."""
-        due = self.due_at()
-        if due is None or cycle < FIRST:
-            return False
-        return cycle >= due or (slept and self._is_pause() and self._next() is not None)
-
-    async def bring(self, cycle: int, *, slept: bool = False) -> None:
-        """Before a cycle: drop what is too old, and bring the next piece where one is due. Where its files cannot be
-        written, or its goal cannot be set, it is tried again AGAIN cycles later. Raises BusError as publishing does."""
-        if not self.is_due(cycle, slept=slept):
-            return
-        try:
-            await self._drop_old(cycle)
-            if self.is_due(cycle, slept=slept) and (number := self._next()) is not None:
-                await self._bring(number)
-            self._failed = None
-        except (ToolError, UsageError) as error:
-            self._failed = cycle
-            log.warning("material.not_brought", piece=self._memory().next_piece, why=str(error))
 
     def _open(self) -> list[ActiveGoal]:
         """The goals of pieces that are open."""

@@ -12,7 +12,7 @@ from conch.rewards.watch.words import alarm_name, sentence
 from conch_schemas import AlarmKind, ExperienceRecorded
 
 CONSUMER: Final = "watch"
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Version of this fold: it changes with any number in it."""
 
 _COMPARING: Final = ("collapse", "length_drift", "held_out")

@@ -10,7 +10,8 @@ is then meant to be all.
 * collapse: variance of the total, recent ÷ earlier; bound 0.1 (ours), and the recent totals must surely lie closer to
 their median than the earlier ones did: an agent that no longer makes a few errors has not collapsed.
 * length_drift: median of the replies' characters, recent ÷ earlier; bound 3, or 1 ÷ 3 (ours), and surely.
-* falling_entropy: normalised entropy of tool × operation; bound `rewards.diversity` = 0.3.
+* falling_entropy: normalised entropy of tool × operation; bound `rewards.diversity` = 0.3. No alarm while a fifth of
+the acts (ours) moved a goal: few kinds of act are work then.
 * held_out: by how many standard deviations the total's mean rose, minus by how many the held-out score's did; bound 1
 (ours), and surely, the total not having fallen. The standard deviation is that of both windows together, so neither
 figure exceeds (r + e) ÷ √(r·e) for windows r and e: 2.3 with 50 and 150. Absent where a score never varies, where less
@@ -48,6 +49,8 @@ BACK: Final = 0.2
 """Share of the way back from the bound that a figure must go for its alarm to end."""
 LEAST_SPREAD: Final = 0.05
 """Least standard deviation of a varying total: without failures, needs and exploration make it 0.03–0.05."""
+WORK: Final = 0.2
+"""Share of acts that moved a goal from which on few kinds of act are no habit."""
 CONTENT: Final = 0.9
 """Share of its range above which a held-out score raises no alarm."""
 
@@ -94,7 +97,10 @@ def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[WatchFind
 
 def _entropy(state: WatchState, settings: WatchSettings, bound: float) -> WatchFinding:
     value = entropy(state.skills[-settings.recent :], next(reversed(state.offers), 0))
-    return WatchFinding("falling_entropy", None, value, bound, value < bound, value < back(bound, 1.0))
+    moved = sum(amount > 0.0 for amount in state.parts.get("goal", ())[-settings.recent :]) / settings.recent
+    idles = moved < WORK
+    begins, stays = idles and value < bound, idles and value < back(bound, 1.0)
+    return WatchFinding("falling_entropy", None, value, bound, begins, stays, details=(moved,))
 
 
 def _collapse(state: WatchState, settings: WatchSettings, active: ActiveAlarm | None) -> Iterator[WatchFinding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from conch.rewards.watch.look import WatchFinding, back
+from conch.rewards.watch.look import WORK, WatchFinding, back
 from conch_schemas import AlarmKind
 
 MEANINGS: Final[dict[AlarmKind, str]] = {
@@ -63,6 +63,8 @@ def sentence(finding: WatchFinding, acts: int, *, begins: bool) -> str:
             return f"{lead}: the median of {acts} acts is {finding.details[0]:g} characters"
         case "falling_entropy":
             lead = "diversity is low" if begins else "diversity is back"
+            if not begins and finding.details[0] >= WORK:
+                lead = f"few kinds of act, and {finding.details[0]:.0%} of them moved a goal"
             return f"{lead}: the entropy of tool × operation over {acts} acts is {value:.2f}"
         case "held_out":
             lead = "the total left" if begins else "the total is back beside"

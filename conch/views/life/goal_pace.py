@@ -8,7 +8,7 @@ ones and leaves the others. Goals that the agent set itself count once a person 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from statistics import fmean
 from typing import Final, NamedTuple
@@ -20,8 +20,10 @@ from conch.views.base import View
 
 WINDOW: Final = 200
 """Most acts of each end of a life that are compared."""
-FEWEST_GOALS: Final = 4
+FEWEST_GOALS: Final = 8
 """Goals of each end, at least, of which it is said whether they take fewer acts (ours)."""
+FEWEST_OF_KIND: Final = 3
+"""Acts of a kind that count in blind choice."""
 MOST_LOOKS: Final = 300
 """Acts that are read at most to find when goals came that were open before the last acts."""
 DRAWS: Final = 2000
@@ -68,12 +70,17 @@ class GoalPace(NamedTuple):
     first: float | None
     """Mean acts for a goal in the first ones; None: no goal was open."""
     last: float | None
+    times: float | None
+    """How many times as many acts a typical goal takes at last: the ratio of the geometric means, as acts for a goal
+    are skewed, and one stuck goal would hide what all others show. None: there are too few goals."""
     low: float | None
-    """Ends of the 95 % interval of last minus first; None: there are too few goals."""
+    """Ends of the 95 % interval of `times`."""
     high: float | None
     first_rate: float
     """Goals reached in 100 acts, in the first ones."""
     last_rate: float
+    blind_rate: float | None = None
+    """The same of choosing each usual kind of act as often as any other; None: there are too few kinds."""
     kinds: tuple[GoalKind, ...] = ()
     """Of the last acts, the most goals first."""
 
@@ -83,24 +90,26 @@ class GoalPace(NamedTuple):
         if self.first is None or self.last is None:
             return ()
         change = ""
-        if self.low is not None and self.high is not None:
-            low, high = (f"{value:+.1f}".replace("-", "−") for value in (self.low, self.high))
-            change = f", {self.last - self.first:+.1f} (95 %: {low} to {high})".replace("-", "−")
+        if self.times is not None:
+            change = f"; a typical one {self.times:.2f} times as many (95 %: {self.low:.2f} to {self.high:.2f})"
+        blind = "" if self.blind_rate is None else f"; {self.blind_rate:.1f} by choosing its kinds of act blindly"
         return (
-            f"A goal took {self.first:.1f} acts at first and {self.last:.1f} at last{change}: first and last "
-            f"{self.window:,} acts, goals that are open or were dropped at their age.",
-            f"Goals reached in 100 acts: {self.first_rate:.1f} at first, {self.last_rate:.1f} at last.",
+            f"A goal took {self.first:.1f} acts at first and {self.last:.1f} at last{change}. Compared are the first "
+            f"and the last {self.window:,} acts, goals that are open or were dropped at their age.",
+            f"Goals reached in 100 acts: {self.first_rate:.1f} at first, {self.last_rate:.1f} at last{blind}.",
         )
 
     @property
     def is_fewer(self) -> bool:
-        """Whether goals take fewer acts than at first, at 95 %."""
-        return self.high is not None and self.high < 0.0
+        """Whether goals take fewer acts than at first: the mean, and a typical one at 95 %."""
+        fewer = self.first is not None and self.last is not None and self.last < self.first
+        return fewer and self.high is not None and self.high < 1.0
 
     @property
     def is_more(self) -> bool:
         """Whether they take more."""
-        return self.low is not None and self.low > 0.0
+        more = self.first is not None and self.last is not None and self.last > self.first
+        return more and self.low is not None and self.low > 1.0
 
 
 class GoalKindShown(View):
@@ -122,12 +131,16 @@ class GoalPaceShown(View):
     first: float | None
     """Mean acts for a goal in the first ones; None: no goal was open. `last`: the same in the last ones."""
     last: float | None
+    times: float | None
+    """How many times as many acts a typical goal takes at last, by geometric means; None: there are too few goals."""
     low: float | None
-    """Lower end of the 95 % interval of last minus first, `high` the upper end; None: there are too few goals."""
+    """Lower end of the 95 % interval of `times`, `high` the upper end."""
     high: float | None
     first_rate: float
     """Goals reached in 100 acts, in the first ones; `last_rate`: in the last ones."""
     last_rate: float
+    blind_rate: float | None
+    """The same of choosing each usual kind of act as often as any other; None: there are too few kinds."""
     kinds: tuple[GoalKindShown, ...]
     """Of the last acts, the most goals first."""
 
@@ -194,15 +207,16 @@ def goal_pace(
     early, late = goal_spans(first), goal_spans(last, came)
     if not early and not late:
         return None
-    low = high = None
+    times = low = high = None
     if min(len(early), len(late)) >= FEWEST_GOALS:
         # No goal is older than the first acts in them: a stuck one would make the same agent look worse later.
         most = len(first)
-        low, high = difference([min(span.acts, most) for span in early], [min(span.acts, most) for span in late])
+        times, low, high = ratio([min(span.acts, most) for span in early], [min(span.acts, most) for span in late])
     return GoalPace(
         window=len(last),
         first=_mean(early, len(first)),
         last=_mean(late, len(first) or len(last)),
+        times=times,
         low=low,
         high=high,
         first_rate=_rate(early, len(first)),
@@ -211,10 +225,23 @@ def goal_pace(
     )
 
 
+def blind_rate(kinds: Mapping[int, str], spans: Iterable[GoalSpan]) -> float | None:
+    """Goals reached in 100 acts that choose each kind of act as often as any other, and reach by it what these did.
+
+    `kinds`: cycle -> kind of act. None: fewer than two kinds have FEWEST_OF_KIND acts.
+    """
+    reached = Counter(span.over for span in spans if span.is_reached)
+    counts: dict[str, list[int]] = defaultdict(list)
+    for cycle, kind in kinds.items():
+        counts[kind].append(reached[cycle])
+    means = [fmean(some) for some in counts.values() if len(some) >= FEWEST_OF_KIND]
+    return 100.0 * fmean(means) if len(means) > 1 else None
+
+
 def read_goal_pace(reader: ExperienceReader, agent: str, begin: int, behind: int) -> GoalPace | None:
-    """The pace of an agent's cycles from `begin` on and before `behind`, of which some 700 are read at most; None: no
+    """The pace of an agent's cycles from `begin` on and before `behind`, of which some 900 are read at most; None: no
     goal was open, or the life is too short. Raises StoreError."""
-    window = min(WINDOW, (behind - begin) // 3)
+    window = min(WINDOW, (behind - begin) // 2)
     if window < 1:
         return None
 
@@ -228,16 +255,22 @@ def read_goal_pace(reader: ExperienceReader, agent: str, begin: int, behind: int
     if last:
         opened = frozenset(check.goal for check in last[0][1])
         came = arrivals(opened, listed, begin, last[0][0])
-    return goal_pace(first, last, came)
+    pace = goal_pace(first, last, came)
+    if pace is None:
+        return None
+    ends = [(begin + window, first), (behind, last)]
+    kinds = {act.cycle: act.skill for end, acts in ends for act in reader.charts.skills(agent, len(acts), end)}
+    return pace._replace(blind_rate=blind_rate(kinds, [*goal_spans(first), *goal_spans(last, came)]))
 
 
-def difference(early: Sequence[int], late: Sequence[int]) -> tuple[float, float]:
-    """The 95 % interval of the mean of the late values minus that of the early ones, by bootstrap: goals are drawn with
-    repetition, from a fixed seed."""
+def ratio(early: Sequence[int], late: Sequence[int]) -> tuple[float, float, float]:
+    """(the geometric mean of the late values divided by that of the early ones, the ends of its 95 % interval), by
+    bootstrap: goals are drawn with repetition, from a fixed seed."""
     draw = np.random.default_rng(0)
-    means = [draw.choice(np.asarray(some, np.float64), (DRAWS, len(some))).mean(axis=1) for some in (early, late)]
-    low, high = np.quantile(means[1] - means[0], (0.025, 0.975))
-    return float(low), float(high)
+    logs = [np.log(np.asarray(some, np.float64)) for some in (early, late)]
+    means = [draw.choice(some, (DRAWS, len(some))).mean(axis=1) for some in logs]
+    low, high = np.exp(np.quantile(means[1] - means[0], (0.025, 0.975)))
+    return float(np.exp(logs[1].mean() - logs[0].mean())), float(low), float(high)
 
 
 def kind_of(goal: str) -> str:

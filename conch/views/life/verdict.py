@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from conch.rewards.watch.look import WORK
 from conch.views.life.goal_pace import GoalPace
 from conch.views.life.trend import (
     ENDS,
@@ -108,7 +109,8 @@ def life_verdict(found: LifeEvidence, *, habit: bool | None = None) -> LifeVerdi
         )
         return LifeVerdict("early", headline, goals, None, None, None, None, None)
     moves = _kind(trend)
-    is_habit = habit if habit is not None else found.diversity is not None and found.diversity < HABIT
+    idles = found.pace is None or found.pace.last_rate < 100 * WORK
+    is_habit = habit if habit is not None else found.diversity is not None and found.diversity < HABIT and idles
     wins = ("learning", "risen", "unchanged") if habit else ("unchanged",)
     kind: VerdictKind = "habit" if is_habit and moves in wins else moves
     since = trend.turn if moves == "levelled" else None

@@ -81,7 +81,7 @@ async def test_an_agent_hears_its_sensors_and_tells_its_devices(
         ("sense", "refuted"),
         ("sense", "verified"),
     }
-    assert "device(name: light, value: string)" in facts(hub, "policy/set")[0]["system_prompt"]
+    assert "device(name: light, value)" in facts(hub, "policy/set")[0]["system_prompt"]
     assert set(hub.payloads("home/light/set")) == {b"on"}
 
 

@@ -45,10 +45,13 @@ def test_a_persons_repository_is_only_read(house: House) -> None:
 
 
 def test_a_setting_lets_the_embedded_mind_write_in_a_persons_directory(house: House) -> None:
-    """Then nothing is said, and files change."""
+    """Then nothing is said, and files change, where a goal asks for one."""
     before = digests(house.workspace)
+    check = {"kind": "file", "path": "tide.md", "contains": ["tide"]}
+    goals = json.dumps([{"id": "tide", "statement": "tide.md names the tide.", "check": check}])
+    writes = {"CONCH_MIND__KIND": "reflex", "CONCH_MIND__REFLEX__WRITES": "true"}
 
-    ended = house.run("--cycles", "40", CONCH_MIND__KIND="reflex", CONCH_MIND__REFLEX__WRITES="true")
+    ended = house.run("--cycles", "40", CONCH_GOALS=goals, **writes)
 
     assert "only reads there" not in ended.said
     assert digests(house.workspace) != before

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 
 def test_a_person_who_waits_is_given_the_answer(house: House) -> None:
-    """`tell --wait` prints what the agent says to this very message; without an answer in time it says so."""
+    """`tell --wait` prints what the agent says to this very message; without an answer in time it says so, and ends
+    with status 1."""
     house.begin(interval=0.1).recorded(1)
 
     answer = house.conch("tell", "What did you find?", "--wait", "30")
     house.conch("pause")
-    told = json.loads(house.conch("tell", "And now?", "--wait", "0.1", "--json"))
+    told = json.loads(house.conch("tell", "And now?", "--wait", "0.1", "--json", status=1))
 
     assert "language model" in answer
     assert told["running"] is True

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONCH = Path(sys.executable).with_name("conch")
+# What is measured is an agent at work: one that is started here, or by what is started here, never sleeps.
+os.environ.setdefault("CONCH_CYCLE__SLEEP__FIRST", "0")
 
 
 def options(parser: argparse.ArgumentParser, **quick: object) -> argparse.Namespace:

@@ -286,7 +286,7 @@ def _home(path: Path) -> Home:
 
 def _configure(home: Home, url: str, model: str, key: str = "") -> None:
     lines = ["kind: openai", f"base_url: {url}", f"model: {model}", "constrain: 'off'", "adapters: vllm", "timeout: 20"]
-    lines += ["max_tokens: 24", *([f"api_key: {key}"] if key else [])]
+    lines += ["max_tokens: 24", "prompt_tokens: 2000", *([f"api_key: {key}"] if key else [])]
     home.config_file.write_text("agent: echo\nmind:\n" + "".join(f"  {line}\n" for line in lines))
 
 

@@ -15,8 +15,10 @@ if sys.platform == "win32":  # before any import that Windows lacks
         "conch: Windows is not supported: install Conch in WSL, the Windows Subsystem for Linux"
     )
 
-if sys.argv[:1] == ["-m"] and any(word.removeprefix("-m").startswith("conch.") for word in sys.orig_argv):
-    # `python -m conch.cli.main` searches the current directory first, where an agent may have placed a json.py.
+if sys.argv[:1] == ["-m"] and any(
+    word.removeprefix("-m") == "conch" or word.removeprefix("-m").startswith("conch.") for word in sys.orig_argv
+):
+    # `python -m conch` searches the current directory first, where an agent may have placed a json.py.
     sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
 
 import pydantic

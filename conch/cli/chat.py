@@ -55,8 +55,8 @@ RATINGS: dict[str, Literal["satisfied", "unsatisfied", "corrected", "stop"]] = {
     "/stop": "stop",
 }
 PATIENCE_SECONDS = 3.0
-"""How long a pipe waits for an agent that waits at a limit of its budget: what is kept of it for people is free at
-once, so that it is used up as well."""
+"""How long a pipe waits for an agent that is paused, or waits at a limit of its budget: what is kept of it for people
+is free at once, so that it is used up as well."""
 AT_ONCE = ("paused", "approval", "budget")
 """States of an agent that are said at once: a person can do something about them."""
 QUIET_SECONDS = 1.0
@@ -79,8 +79,8 @@ async def chat(
     A line that begins with / is a command: /up [why], /down [why], /correct TEXT, /stop [why] rate the last answer,
     /help, /quit. On a terminal you are asked about an act that waits for your approval: y or n, then the reason. With
     --json each step is a line: the message, what the agent does, an act that waits, the answer as it grows, the answer,
-    its reward, its mark. It ends with the input. In a pipe, an answer is not waited for where the agent's budget is
-    used up: the message stays with the agent, and the exit code is 1.
+    its reward, its mark. It ends with the input. In a pipe, an answer is not waited for where the agent is
+    paused, or its budget used up: the message stays with the agent, and the exit code is 1.
     """
     home, settings = common.existing(), common.settings()
     name = agent_named(home, settings, agent)
@@ -141,7 +141,7 @@ class _Chat:
     async def _turn(self, text: str) -> None:
         """One message to its answer. On a terminal the person is asked about each act that waits for an approval, while
         the turn goes on: another person's decision, or the time-out, ends the question."""
-        settled, wait = asyncio.Event(), _BudgetWait()
+        settled, wait = asyncio.Event(), _StandingStill()
         async with OwnedTasks() as tasks, aclosing(self.talk.turn(text)) as steps:
             question: asyncio.Task[None] | None = None
             async for step in steps:
@@ -202,8 +202,8 @@ class _Chat:
 
 
 @dataclass
-class _BudgetWait:
-    """For how long the agent of a turn has waited at a limit of its budget."""
+class _StandingStill:
+    """For how long the agent of a turn has been paused, or waited at a limit of its budget."""
 
     since: float | None = None
     """By the monotonic clock; None: it does not."""
@@ -211,7 +211,7 @@ class _BudgetWait:
     def is_over(self, step: AgentWorks) -> bool:
         """Whether it has for PATIENCE_SECONDS, as of this step."""
         now = time.monotonic()
-        self.since = (now if self.since is None else self.since) if step.state == "budget" else None
+        self.since = (now if self.since is None else self.since) if step.state in ("paused", "budget") else None
         return self.since is not None and now - self.since >= PATIENCE_SECONDS
 
 

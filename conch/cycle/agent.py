@@ -40,7 +40,7 @@ from conch.cycle.ground import ground
 from conch.cycle.hosting.draft import AnswerProgress, drafted
 from conch.cycle.hosting.material import MaterialSupply
 from conch.cycle.hosting.questions import WatchedMind
-from conch.cycle.inbox import Inbox
+from conch.cycle.inbox import MOST_GOALS, Inbox
 from conch.cycle.model_retry import ModelRetry
 from conch.cycle.observe import Observation, Observer
 from conch.cycle.own_goals.bounds import goal_objection, proposed_goal
@@ -50,7 +50,7 @@ from conch.cycle.prompts.build import PromptLimits, deciding, system_prompt, thi
 from conch.cycle.publish import AgentPublisher
 from conch.cycle.reflect import ReflectionResult, due, reflect
 from conch.cycle.schedule import Schedule
-from conch.cycle.sleep.sleeper import Sleeper
+from conch.cycle.sleep.sleeper import CycleBegin, Sleeper
 from conch.cycle.state.episodes import episode_of, is_task, step_of, task_step
 from conch.cycle.state.memory import ActiveGoal, AgentMemory, TaskEpisode, measured, remember, worked_on
 from conch.cycle.state.recover import RecoveredAgent
@@ -191,15 +191,17 @@ class Agent:
                 return
             self._cycle_schedule.begin()
             number = self.memory.next_cycle
+            await self._set_goals()
             if bring is not None:
                 await bring(number)
+            begun = CycleBegin(time.time_ns(), self.memory)
             await self._cycle(number)
             if (until is None or number + 1 < until) and not self._task_is_over():
                 if self._shadow is not None:
                     await self._shadow.decide(self._cycle_schedule.rest())
                 await self.control.sleep(self._cycle_schedule.rest())
                 if until is None and self._sleeps:
-                    await self._sleeper.sleep(bring)
+                    await self._sleeper.sleep(begun, bring)
 
     def hear(self, arrived: ReceivedEvent) -> None:
         """Take an event from the reader. Raises FencedError when another copy of the agent runs, BusError when another
@@ -307,7 +309,13 @@ class Agent:
         await self._publish_policy()
         if self.team is not None:
             await self.team.form()
+        await self._set_goals()
+
+    async def _set_goals(self) -> None:
+        """Set the goals of the settings that never were, as far as there is room for them; later ones as it comes."""
         for goal in self._goals():
+            if len(self.memory.goals) >= MOST_GOALS:
+                return
             if goal.id not in self.memory.known_goals:
                 await self.people_inbox.set_goal(goal, by="home")
 

@@ -194,12 +194,13 @@ class Control:
                 await self._stopped.wait()
 
     async def change(self, seconds: float | None = None) -> None:
-        """Wait for a resume, a stop or `look_again`, at most `seconds`. Returns at once when it was stopped before."""
-        self._changed.clear()
+        """Wait for a resume, a stop or `look_again` since the last call, at most `seconds`: what changed while the
+        caller looked is not lost. Returns at once when it was stopped before."""
         if not self.stopping:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._changed.wait()
+        self._changed.clear()
 
     def _say(self) -> None:
         found = self._found()

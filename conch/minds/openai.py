@@ -113,12 +113,13 @@ class OpenAIMind:
             async with self._line.turns:
                 rest = await self._in_time(asked, self._sampler.of(asked, None))
             whole = cut.joined(rest)
+            said = self._said(prompt, sampling, whole)
         except ModelError as error:
             log.warning("mind.rest_not_given", endpoint=self._endpoint.where, error=str(error))
             return first
         usage, held = self._usage(asked, rest, rest.text), first.constrained and whole.finish_reason == "length"
         joined = _with_rest(first, whole, usage, _cost_of(rest, self._settings.price))
-        said, decoding = self._said(prompt, sampling, whole), sampling.decoding(whole, self.model, held=held)
+        decoding = sampling.decoding(whole, self.model, held=held)
         ms = (time.monotonic() - started) * 1000
         return replace(joined, text=said, constrained=held, decoding=decoding, ms=ms)
 

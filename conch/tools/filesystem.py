@@ -48,20 +48,19 @@ async def filesystem(
     all: for edit: replace old wherever it stands
     """
     most = context.settings.file_mib * 2**20
+    workspace, named, folder = Workspace(context.workspace, most), path, ""
     if is_output(path):
-        workspace, path = _outputs(context, operation, path, most)
-    else:
-        workspace = Workspace(context.workspace, most)
+        (workspace, path), folder = _outputs(context, operation, path, most), f"{OUTPUTS}/"
     match operation:
         case "read":
-            return await asyncio.to_thread(_read, workspace, path, offset, lines)
+            return await asyncio.to_thread(_read, workspace, path, named, offset, lines)
         case "write":
             return await asyncio.to_thread(_write, workspace, path, _given(content, "write", "content"))
         case "edit":
             texts = _given(old, "edit", "old"), _given(new, "edit", "new")
             return await asyncio.to_thread(_edit, workspace, path, *texts, everywhere=all)
         case "grep":
-            return await _grep(context, workspace, path, _given(pattern, "grep", "pattern"))
+            return await _grep(context, workspace, path, _given(pattern, "grep", "pattern"), folder)
         case "glob":
             found = await asyncio.to_thread(glob, workspace, path, _given(pattern, "glob", "pattern"))
             return _listed([shown_name(name) for name in found], "nothing has such a name")
@@ -85,9 +84,9 @@ def _given(value: str | None, operation: str, name: str) -> str:
     return value
 
 
-def _read(workspace: Workspace, path: str, offset: int | None, lines: int | None) -> str:
+def _read(workspace: Workspace, path: str, named: str, offset: int | None, lines: int | None) -> str:
     with workspace.opened(path) as (file, size):
-        return read_shown(file, shown_name(path), size, offset, lines)
+        return read_shown(file, shown_name(named), size, offset, lines)
 
 
 def _edit(workspace: Workspace, path: str, old: str, new: str, *, everywhere: bool) -> ToolResult | str:
@@ -125,13 +124,14 @@ def _write(workspace: Workspace, path: str, content: str) -> str:
     return f"{workspace.write(path, content)} bytes written to {path}"
 
 
-async def _grep(context: ToolContext, workspace: Workspace, path: str, pattern: str) -> ToolResult | str:
+async def _grep(context: ToolContext, workspace: Workspace, path: str, pattern: str, folder: str) -> ToolResult | str:
+    """`folder`: stands before each path that is shown."""
     timeout = context.settings.timeout
     try:
         found = await grep(workspace, path, pattern, context.sandbox, timeout)
     except TimeoutError:
         return ToolResult(status="timeout", error=f"the search took longer than {timeout:g} seconds")
-    return _listed(found, "no line matches")
+    return _listed([f"{folder}{line}" for line in found], "no line matches")
 
 
 def _list(workspace: Workspace, path: str) -> str:

@@ -257,9 +257,12 @@ def _entered(parent: int, name: str, *, make: bool) -> int:
 
 def _replace(parent: int, name: str, data: bytes, mode: int | None, check: Callable[[], None] = lambda: None) -> None:
     """Put a file of this content in the place of the entry `name`, in one step. `mode`: None for that of a new file.
-    `check` is called before that step, and may raise."""
+    `check` is called before that step, and may raise. What a process that is killed leaves behind is the owner's alone,
+    who can read it where he could read the file."""
     new = f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666 if mode is None else 0, dir_fd=parent)
+    descriptor = os.open(
+        new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666 if mode is None else mode & 0o600, dir_fd=parent
+    )
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

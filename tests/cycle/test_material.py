@@ -9,6 +9,7 @@ import pytest
 
 from conch.cycle.hosting import material
 from conch.cycle.hosting.material import AGAIN, LASTS, OPEN, MaterialSupply, pause_cycles
+from conch.errors import ToolError
 from conch.minds import Situation
 from conch.rewards.rules import tool_result
 from conch.tools import ToolContext, tool
@@ -51,6 +52,10 @@ def living(life: Life) -> Life:
     life.add(answer)
     life.configured(cycle={"reflect_every": 0}, seed=5)
     return life
+
+
+def failing(*_: object) -> None:
+    raise ToolError("the disk is full")
 
 
 def parcels(workspace: Path) -> list[str]:
@@ -127,6 +132,36 @@ async def test_nothing_is_due_while_goals_wait(living: Life) -> None:
     assert isinstance(supply, MaterialSupply)
 
     assert (supply.is_due(LASTS), supply.is_due(1 + LASTS)) == (False, True)
+
+
+async def test_a_piece_that_failed_in_a_sleep_is_tried_again_after_it(
+    living: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sleep counts cycles ahead; the agent's own go on from before."""
+    agent = await living.run(1)
+    supply = agent._material()
+    assert isinstance(supply, MaterialSupply)
+    with monkeypatch.context() as broken:
+        broken.setattr(material, "lay_out", failing)
+        await supply.bring(3000)
+
+    assert (supply.is_due(3001), supply.is_due(2)) == (False, True)
+
+
+async def test_the_files_of_a_piece_that_was_left_out_stay(living: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody brought them: what bears their names is somebody's own."""
+    assert isinstance(living.script, Deliveries)
+    living.script.kinds = 2
+    monkeypatch.setattr(material, "KEPT", 4)
+    (living.workspace / "answer-2").write_text("a person's own\n")
+    living.mind.decides = lambda at: "TOOL: answer(number=1)" if at.cycle == 3 else "DO_NOTHING: waiting"
+    await living.run(6)
+    living.mind.decides = busy
+    await living.run(14)
+
+    assert 2 not in [piece for _, piece, _ in set_goals(living)]
+    assert len(set_goals(living)) > 5
+    assert (living.workspace / "answer-2").read_text() == "a person's own\n"
 
 
 async def test_a_goal_whose_files_are_gone_is_dropped(living: Life) -> None:

@@ -131,6 +131,19 @@ async def test_a_goal_is_set_and_dropped_by_request(life: Life, start: Start) ->
     assert [fact.why for fact in life.facts(GoalDropped)] == ["done with it"]
 
 
+async def test_goals_of_the_settings_beyond_the_bound_come_as_there_is_room(life: Life) -> None:
+    """The others are set at the start, and no run ends for it."""
+    goals = [{"id": str(n), "statement": f"Do {n}.", "check": {"kind": "file", "path": "x"}} for n in range(60)]
+    life.configured(goals=goals)
+    async with MemoryBus(life.journal) as bus:
+        agent = await life.agent(bus)
+        await agent.run(1)
+        await agent.people_inbox.drop_goal("3", "done with it")
+        await agent.run(2)
+
+    assert [fact.goal.id for fact in life.facts(GoalSet)] == [str(number) for number in range(MOST_GOALS + 1)]
+
+
 async def test_active_goals_are_bounded(life: Life) -> None:
     """Every goal is checked after every act, so there are only so many, and none is a book."""
     async with MemoryBus(life.journal) as bus:

@@ -67,6 +67,13 @@ def test_an_open_goal_is_asked_for_in_its_own_words() -> None:
         assert "curiosity" not in question
 
 
+def test_a_long_goal_leaves_room_in_a_small_prompt() -> None:
+    """Its beginning and end stand in the question, within the budget."""
+    long = replace(PLAIN, goals=(goal("a", statement="潮" * 2000),))
+
+    assert all(estimated_tokens(told) <= 1600 for told in asked(long, 1600))
+
+
 def test_with_nothing_open_a_need_or_rest_is_asked_for() -> None:
     """A goal of its own is offered where it may set one; rest is right where nothing is worth doing."""
     thought, action = asked(PLAIN)

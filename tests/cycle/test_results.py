@@ -41,6 +41,19 @@ FILES = {
 UNITTEST, PYTEST = "python -m unittest", "python -m pytest"
 
 
+UNLOADED = f"""E
+{"=" * 70}
+ERROR: nosuch (unittest.loader._FailedTest.nosuch)
+{"-" * 70}
+ImportError: Failed to import test module: nosuch
+
+Ran 1 test in 0.000s
+
+FAILED (errors=1)
+"""
+"""What unittest reports of a module that is not there."""
+
+
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with tests that pass, fail, and cannot be loaded."""
@@ -175,6 +188,8 @@ def test_node_gave_a_result_or_none(workspace: Path, words: str, results: bool) 
         ("pytest", "/usr/bin/python3: No module named pytest"),
         ("mvn test", "[ERROR] COMPILATION ERROR :\n[INFO] BUILD FAILURE"),
         ("rspec", "0 examples, 0 failures, 1 error occurred outside of examples"),
+        ("python -m unittest", f"ERROR: no tide\n{UNLOADED}"),
+        ("python -m unittest", f"ERROR: file or directory not found: nosuch.py\n{UNLOADED}"),
     ],
 )  # fmt: skip
 def test_a_failed_build_or_an_empty_suite_is_no_result(program: str, output: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 from conch.bus import MemoryBus, shared_subscription
 from conch.cycle.hosting.host import AgentHost
 from conch.cycle.sleep.state import STIRS
+from conch.minds import Situation
 from conch.workspace import MaterialPiece
 from conch_schemas import (
     ActionDecided,
@@ -274,6 +275,47 @@ def test_a_deadline_wakes_it_and_ends_the_goal(night: Night, sleepy: Life, monke
     assert [fact.goal for fact in sleepy.facts(GoalDropped)] == ["g"]
 
 
+def test_a_deadline_without_a_time_zone_is_in_utc(night: Night, sleepy: Life) -> None:
+    """It ends no run."""
+    deadline = datetime(2999, 1, 1)  # noqa: DTZ001 - as a configuration file may have it
+    sleepy.configured(goals=[goal(deadline=deadline)], cycle={"sleep": {"first": 10.0, "after": 1}})
+
+    night(asleep)
+
+    assert slept(sleepy) == [10.0]
+
+
+def test_a_file_that_changes_while_the_mind_decides_wakes_it(night: Night, sleepy: Life) -> None:
+    """The mind has not seen it."""
+
+    def decides(_: Situation) -> str:
+        (sleepy.workspace / "theirs.md").write_text("new")
+        sleepy.mind.decides = lambda _: "DO_NOTHING: resting"
+        return "DO_NOTHING: resting"
+
+    sleepy.mind.decides = decides
+    night(lambda running: asyncio.sleep(100))
+
+    assert sleepy.facts(AgentWoke)[0].why == "changed in the workspace: theirs.md"
+    assert woken(sleepy) == ["file", "stop"]
+
+
+def test_an_agent_that_gets_nowhere_sleeps_whatever_it_chooses(night: Night, sleepy: Life) -> None:
+    """After five times as many acts without an effect as put one to sleep that rests; a message that it did not answer
+    does not change that."""
+    sleepy.configured(goals=[goal()], cycle={"sleep": {"first": 10.0, "after": 2}})
+    sleepy.mind.decides = lambda _: 'TOOL: filesystem(operation="read", path="nothing")'
+
+    async def test(running: Running) -> None:
+        await running.ask("say", {"text": "hello"})
+        await asyncio.sleep(HOUR)
+
+    night(test)
+
+    assert len(sleepy.facts(ThoughtFormed)) == 10
+    assert sleepy.facts(AgentSlept)[0].why == "10 acts in a row had no effect"
+
+
 def test_the_end_of_a_pause_wakes_it(night: Night, sleepy: Life) -> None:
     """Paused asleep it is paused, whatever comes; let go on it looks."""
 
@@ -319,7 +361,7 @@ async def test_a_run_of_a_set_number_of_cycles_does_not_sleep(sleepy: Life) -> N
 
 def test_a_script_does_not_sleep(night: Night, sleepy: Life) -> None:
     """Its lines are acts that somebody wants."""
-    sleepy.configured(mind={"kind": "scripted"})
+    sleepy.mind.kind = "scripted"
 
     night(lambda running: asyncio.sleep(20))
 

@@ -101,6 +101,16 @@ async def test_a_native_call_is_continued_as_json() -> None:
     assert "Your call of filesystem was cut off" in second["messages"][-1]["content"]
 
 
+async def test_a_rest_that_repeats_itself_is_not_joined() -> None:
+    """How much of a row of zeros was repeated cannot be told; the reply stays cut off, and no short file is written."""
+    begun = 'TOOL: filesystem(operation="write", path="row.csv", content="' + 40 * "0,"
+    server = Parts(parts=[begun, 30 * "0," + '1")'])
+
+    reply = await ask(server)
+
+    assert (reply.text, reply.finish_reason) == (begun, "length")
+
+
 async def test_it_is_asked_for_once() -> None:
     """A reply that is cut off twice is the one of both parts, and says that it was cut off."""
     server = Parts(parts=['TOOL: shell(command="echo a', " b", 'c")'], ends="length")

@@ -90,11 +90,12 @@ def test_no_module_of_the_workspace_is_imported(house: House) -> None:
     assert '"brevity"' in shown
 
 
-def test_python_m_takes_the_current_directory_off_the_path(house: House) -> None:
-    """`python -m conch.cli.main` imports nothing from there; a run in its workspace is refused all the same, for what
-    Python itself imports before it comes to conch."""
+@pytest.mark.parametrize("module", [("-m", "conch.cli.main"), ("-m", "conch"), ("-mconch",)], ids=" ".join)
+def test_python_m_takes_the_current_directory_off_the_path(house: House, module: tuple[str, ...]) -> None:
+    """`python -m conch` imports nothing from there; a run in its workspace is refused all the same, for what Python
+    itself imports before it comes to conch."""
     ran = plant(house.workspace, ["json", "queue", "uuid", "random", *OTHERS])
-    house.current, house.command = house.workspace, [sys.executable, "-m", "conch.cli.main"]
+    house.current, house.command = house.workspace, [sys.executable, *module]
 
     house.conch("init")
     sentence = house.refused("run", "--workspace", ".", "--cycles", "1", status=2)

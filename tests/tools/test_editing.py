@@ -68,6 +68,12 @@ def test_a_text_that_stands_several_times_is_refused_with_its_lines() -> None:
     assert edited(POEM, "one", "1", everywhere=True) == EditedText("1\n\ttwo = 2\nthree\n1 more\n", (1, 4))
 
 
+def test_a_text_that_stands_twice_in_one_place_is_refused() -> None:
+    """Overlapping places are several: which is meant cannot be told."""
+    assert refusal("aaa", "aa").why.startswith("old stands 2 times, at line 1")
+    assert refusal("x\n\n\ny\n", "\n\n").why.startswith("old stands 2 times")
+
+
 def test_other_blanks_are_told() -> None:
     """A text that differs by an indent, a tab or blanks inside a line is refused with the lines as they are."""
     found = refusal(POEM, "two=2\n  three")

@@ -38,8 +38,9 @@ async def test_a_long_output_is_kept_and_read(act: Act, keeping: ToolContext, wo
         "\n29999\n30000\n\n[168894 bytes in all are in @output/1.txt: read it with offset and lines, or grep it]"
     )
     assert f"[… {168894 - SHOWN_BYTES} bytes left out …]" in done.output.text
+    assert middle.output.text.startswith("[@output/1.txt: lines 15000 to 15000 of ")
     assert middle.output.text.endswith("\n15000\t15000")
-    assert found.output.text == "1.txt:14999:14999"
+    assert found.output.text == "@output/1.txt:14999:14999"
     assert not list(workspace.iterdir())
 
 

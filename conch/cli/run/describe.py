@@ -107,7 +107,7 @@ def explain(
         named = f"the sample project, {sample.about}"
         what = f"its own copy of {named}" if several else named
     else:
-        what = "the files in its own workspace" if several else "the files in the workspace"
+        what = "the files in its own workspace" if several else _what_is_in(workspaces[0])
     count = "1 goal" if len(goals) == 1 else f"{len(goals)} goals" if goals else "no goal (conch goal add)"
     works = f"each works on {what}; {agents[0]} has {count}" if several else f"it works on {what}, with {count}"
     run_output.tell(f"{works}{':' if goals else ''}")
@@ -143,6 +143,12 @@ def _sample_in(home: Home, agent: str, workspace: Path, *, several: bool) -> Wor
     if several and not (workspace.exists() and any(workspace.iterdir())):
         return sample_for_agents(home, workspace.parent)
     return sample_of(home.path, home.agent_dir(agent) if several else home.path, workspace)
+
+
+def _what_is_in(workspace: Path) -> str:
+    if workspace.exists() and any(workspace.iterdir()):
+        return "the files in the workspace"
+    return "an empty workspace (conch init --sample NAME fills one with a project)"
 
 
 def cut_words(statement: str) -> str:

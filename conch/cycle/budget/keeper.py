@@ -107,7 +107,7 @@ class BudgetKeeper:
             return True
         whole, memory = self._need(prompt), self._memory()
         need = Amounts(whole.tokens + prompt.max_tokens, 2 * whole.money)
-        return ceiling(memory.budget, need, self._limits, time.time()) is None
+        return ceiling(memory.budget, need, self._limits, time.time(), self.share) is None
 
     def failed(self, error: ModelError) -> None:
         """Take note of a question without a reply. One that the endpoint refused, or that did not reach it, has used

@@ -46,7 +46,8 @@ _RAN = re.compile(r"^Ran (\d+) tests? in .*\n+^(?:OK|FAILED|NO TESTS RAN)(?: \((
 _ENDED_WELL = re.compile(r"^OK$", re.MULTILINE)
 """The last line of unittest's summary, where only that was shown."""
 _COUNT = re.compile(r"(errors|skipped)=(\d+)")
-_ERROR = re.compile(r"^ERROR: (.*)$", re.MULTILINE)
+_ERROR = re.compile(r"^={20,}\s*\nERROR: (\S+ \(.*)$", re.MULTILINE)
+"""The head of an error in unittest's report; a line that a program logs has no ruler above it."""
 _NOT_LOADED = re.compile(r"\(unittest\.loader\.|ModuleImportFailure\b")
 _FIXTURE = re.compile(r"(?:setUp|tearDown)(?:Class|Module) \(")
 _NODE_PASSED = re.compile(r"^(?:#|ℹ) pass (\d+)$", re.MULTILINE)

@@ -57,6 +57,8 @@ class MaterialSupply:
 
     def is_due(self, cycle: int) -> bool:
         """Whether a piece comes, or a goal is dropped, before this cycle."""
+        if self._failed is not None and cycle < self._failed:  # it failed in a sleep, which counts ahead of the cycles
+            self._failed = None
         due = self._due_at()
         return due is not None and cycle >= FIRST and due <= cycle
 
@@ -117,9 +119,11 @@ class MaterialSupply:
                 await self._inbox.drop_goal(active.goal.id, f"it was open for {LASTS} cycles")
 
     async def _bring(self, number: int) -> None:
-        before = self._memory().next_piece
+        memory = self._memory()
+        skipped = () if memory.material is None else memory.material.skipped
         piece = self._script.piece(self._seed, number)
-        old = [self._script.piece(self._seed, n - KEPT) for n in range(before, number + 1) if n >= KEPT]
+        olds = range(max(0, memory.next_piece - KEPT), number + 1 - KEPT)
+        old = [self._script.piece(self._seed, n) for n in olds if n not in skipped]
         await asyncio.to_thread(self._write, piece, old)
         await self._inbox.set_goal(piece.goal, by="home", piece=number)
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from conch.cycle.prompts.budget import neutral, quoted
 from conch.cycle.prompts.history import SMALL_PROMPT
 from conch.minds import Purpose, Situation
+from conch.text import cut
 from conch_schemas import Goal
 
 NAMES = "Name files, tools and notes as they are."
@@ -55,7 +56,7 @@ def question(purpose: Purpose, situation: Situation, budget: int) -> str:
     if situation.message is not None:
         return _of_message(purpose)
     if situation.goals:
-        return _of_goal(purpose, goals_by_weight(situation)[0])
+        return _of_goal(purpose, goals_by_weight(situation)[0], budget)
     return _of_need(purpose, situation)
 
 
@@ -68,8 +69,9 @@ def _of_message(purpose: Purpose) -> str:
     return f"Decide what to do next for the person who waits for your answer. {ONE_ACTION}"
 
 
-def _of_goal(purpose: Purpose, goal: Goal) -> str:
-    said = f"The goal that matters most now, in the words in which it was set:\n{quoted(neutral(goal.statement))}\n"
+def _of_goal(purpose: Purpose, goal: Goal, budget: int) -> str:
+    statement = cut(goal.statement, budget).text  # bytes: a quarter to a third of the prompt's tokens
+    said = f"The goal that matters most now, in the words in which it was set:\n{quoted(neutral(statement))}\n"
     if purpose == "think":
         return f"{said}In one to three sentences: what is the next step towards it, and why? {NAMES}"
     return f"{said}Decide on the next step towards it. {ONE_ACTION}"

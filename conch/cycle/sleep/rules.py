@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from conch.config import SleepSettings
+from conch.cycle.goals import is_over
 from conch.cycle.sleep.state import STIRS, SleepState
 from conch.cycle.state.memory import AgentMemory
 from conch_schemas import WakeReason
@@ -15,6 +16,10 @@ STIR_SECONDS = 3600.0
 """Time in which STIRS changed files or sensors wake at once."""
 SHOWN_PATHS = 3
 """Changed files that a sentence names."""
+
+
+STUCK: Final = 5
+"""Times `cycle.sleep.after` acts without an effect after which an agent sleeps that does not choose to (ours)."""
 
 
 class Wake(NamedTuple):
@@ -29,9 +34,14 @@ def reason_to_sleep(memory: AgentMemory, settings: SleepSettings, roles: int = 1
     """Why there is nothing to do, in a sentence, once a cycle is over; None: the next cycle follows.
 
     The last act is `DO_NOTHING` (of a team: of as many as it has roles), no message waits, and each open goal waits for
-    a person or has had `settings.after` acts without an effect.
+    a person or has had `settings.after` acts without an effect. After STUCK times as many in a row it sleeps whatever
+    it did last, and whatever waits: more of the same would only use up the budget.
     """
-    if not settings.first or memory.waiting or memory.thought is not None:
+    if not settings.first or memory.thought is not None:
+        return None
+    if memory.sleep.idle >= STUCK * settings.after:
+        return f"{STUCK * settings.after} acts in a row had no effect"
+    if memory.waiting:
         return None
     last = memory.recent[-roles:]
     if len(last) < roles or any(act.action.kind != "DO_NOTHING" or act.status == "unknown" for act in last):
@@ -74,7 +84,7 @@ def news(before: AgentMemory, after: AgentMemory, now: datetime) -> Wake | None:
     if (changed := _changed_goal(before, after)) is not None:
         return Wake("goal", changed)
     for active in after.goals.values():
-        if (deadline := active.goal.deadline) is not None and deadline <= now:
+        if is_over(active.goal, now):
             return Wake("deadline", f"the deadline of the goal {active.goal.id} has passed")
     return None
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from conch.config import CycleSettings
 from conch.cycle.control import Control
@@ -27,6 +27,8 @@ log = get_logger(__name__)
 
 WAKERS: Final = "a message, a goal or a changed file wakes it"
 """What a person can do, at the end of the sentence about a sleeping agent."""
+LATE_WAKERS: Final = "a message or a goal wakes it, and a changed file at that time"
+"""The same, after so many wakes by files that they no longer wake it at once."""
 JUMP_SECONDS: Final = 30.0
 """By which the wall clock was set, or the machine stood still: the sleep ends, as its end by the wall is wrong."""
 MOST_AT_ONCE: Final = 100
@@ -34,6 +36,14 @@ MOST_AT_ONCE: Final = 100
 
 Bring = Callable[[int], Awaitable[None]]
 """Brings the material that is due before the cycle of this number."""
+
+
+class CycleBegin(NamedTuple):
+    """When a cycle began: what is newer than it, the mind has not seen."""
+
+    time: int
+    """Nanoseconds since the epoch, by the system's clock."""
+    memory: AgentMemory
 
 
 class Sleeper:
@@ -65,8 +75,9 @@ class Sleeper:
         if self._memory().sleep.present is not None:
             await self._wake(Wake("start", "the run was started"), 0.0)
 
-    async def sleep(self, bring: Bring | None = None) -> None:
+    async def sleep(self, begun: CycleBegin, bring: Bring | None = None) -> None:
         """Sleep where there is nothing to do, until something is. Returns awake; at once where there is something.
+        `begun`: the last cycle, from whose begin on files and sensors that change wake the agent.
 
         Raises BusError as publishing does. Cancelled, it leaves the agent asleep, and the next start wakes it.
         """
@@ -75,8 +86,8 @@ class Sleeper:
         if why is None or self._control.stopping or self._control.paused:
             return
         watch = WorkspaceWatch(self._workspace, _clock)
-        await watch.begin()
-        night = _Night(before, watch, _clock(), before.next_cycle)
+        await watch.begin(begun.time)
+        night = _Night(before, begun.memory, watch, _clock())
         while True:
             seconds = length(self._memory().sleep, self._settings.sleep)
             await self._fall_asleep(seconds, why)
@@ -89,7 +100,8 @@ class Sleeper:
         number, until = self._memory().sleep.number, datetime.now(UTC) + timedelta(seconds=seconds)
         event = self._facts.outside(AgentSlept, str(number), number=number, seconds=seconds, until=until, why=why)
         await self._facts.publish(event)
-        self._control.asleep(f"until {until:%Y-%m-%d %H:%M:%S} UTC: {why}; {WAKERS}")
+        wakers = WAKERS if stirs_at_once(self._memory().sleep, datetime.now(UTC)) else LATE_WAKERS
+        self._control.asleep(f"until {until:%Y-%m-%d %H:%M:%S} UTC: {why}; {wakers}")
 
     async def _wake(self, wake: Wake, seconds: float) -> None:
         present = self._memory().sleep.present
@@ -105,9 +117,9 @@ class Sleeper:
         """Wait for what wakes the agent. None: the time is over, or the wall clock was set, and nothing has changed."""
         end, wall, began = _clock() + seconds, datetime.now(UTC), _clock()
         while True:
-            if bring is not None:
+            if bring is not None and not self._control.paused:
                 await self._look_for_material(night, bring)
-            stirred = changed_files(await night.watch.changed()) or sensed(night.before, self._memory())
+            stirred = changed_files(await night.watch.changed()) or sensed(night.begun, self._memory())
             now, clock = datetime.now(UTC), _clock()
             is_over = clock >= end or abs((now - wall).total_seconds() - (clock - began)) > JUMP_SECONDS
             if self._control.stopping:
@@ -135,9 +147,10 @@ class Sleeper:
 class _Night:
     """One time of sleep, from falling asleep to the wake."""
 
-    def __init__(self, before: AgentMemory, watch: WorkspaceWatch, began: float, first_cycle: int) -> None:
-        self.before, self.watch, self.began, self.first_cycle = before, watch, began, first_cycle
-        self.brought = first_cycle
+    def __init__(self, before: AgentMemory, begun: AgentMemory, watch: WorkspaceWatch, began: float) -> None:
+        """`before`: the memory at the begin; `begun`: at that of the last cycle."""
+        self.before, self.begun, self.watch, self.began = before, begun, watch, began
+        self.first_cycle = self.brought = before.next_cycle
         """The last cycle that material was brought before; that of `first_cycle` comes when the agent is awake."""
         self.was_paused = False
 

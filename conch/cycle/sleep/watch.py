@@ -17,26 +17,32 @@ SMALL = 500
 
 
 class WorkspaceWatch:
-    """The entries of a workspace as they were when its agent fell asleep, and those that differ now."""
+    """The entries of a workspace as they were when its agent began its last cycle, and those that differ now."""
 
     def __init__(self, workspace: Path, clock: Callable[[], float]) -> None:
         self._workspace, self._clock = workspace, clock
         self._entries: Mapping[str, FileStamp] | None = None
+        self._early: list[str] = []
+        """Paths that had changed before `begin`."""
         self._due = 0.0
         self.rest = LOOK_SECONDS
         """Seconds until the next look."""
 
-    async def begin(self) -> None:
-        """Take the workspace as it is for unchanged."""
+    async def begin(self, since: int) -> None:
+        """Take the workspace as it is for unchanged, but for what changed from `since` on (nanoseconds since the epoch,
+        by the system's clock). What was deleted between the two is not seen."""
         self._entries = await self._look()
+        self._early = sorted(shown_path(path) for path, stamp in self._entries.items() if stamp.changed >= since)
 
     async def changed(self) -> list[str]:
-        """The paths that differ since `begin`, sorted; none before the next look is due."""
+        """The paths that differ since `begin`, or had changed before it, sorted; none more before the next look is
+        due."""
         if self._entries is None or self._clock() < self._due:
-            return []
+            return self._early
         found, before = await self._look(), self._entries
         paths = found.keys() | before.keys()
-        return sorted(shown_path(path) for path in paths if found.get(path) != before.get(path))
+        changed = {shown_path(path) for path in paths if found.get(path) != before.get(path)}
+        return sorted(changed.union(self._early))
 
     async def _look(self) -> Mapping[str, FileStamp]:
         began = self._clock()

@@ -67,6 +67,8 @@ WAITING_BYTES = 512 * 1024
 """Bytes of all waiting messages at most, as JSON: the memory is written in one piece."""
 MOST_ANSWERED = 1000
 """Ids of answered messages that are kept, so that a message read twice is answered once."""
+MOST_SKIPPED = 64
+"""Numbers of pieces that were left out that are kept: more than the pieces whose files stay (42)."""
 MOST_SETTLED = 20
 """Decisions on acts that are kept, so that a person who decides again is told which one counts."""
 
@@ -198,6 +200,8 @@ class BroughtMaterial(_MemoryModel):
     """The first cycle after it came."""
     over: int | None = Field(default=None, exclude_if=lambda over: over is None)
     """The next cycle when the last goal of a piece was reached or dropped; None: one of them is open."""
+    skipped: tuple[int, ...] = Field(default=(), exclude_if=lambda skipped: not skipped)
+    """The last numbers that were left out: their pieces never came."""
 
 
 class SettledAct(_MemoryModel):
@@ -422,7 +426,9 @@ def _remembered(memory: AgentMemory, event: Event) -> AgentMemory:
         case AnswerRated():
             return memory.model_copy(update={"sessions": with_rating(memory.sessions, event)})
         case GoalSet(piece=int(piece)) if piece >= memory.next_piece:
-            came = BroughtMaterial(piece=piece, cycle=memory.next_cycle)
+            skipped = () if memory.material is None else memory.material.skipped
+            skipped = (*skipped, *range(memory.next_piece, piece)[-MOST_SKIPPED:])[-MOST_SKIPPED:]
+            came = BroughtMaterial(piece=piece, cycle=memory.next_cycle, skipped=skipped)
             return memory.model_copy(update={"goals": _with_goal(memory, event), "material": came})
         case GoalSet(piece=None) if event.goal.id not in memory.known_goals:
             known = memory.known_goals | {event.goal.id}

@@ -50,6 +50,8 @@ def with_reward(known: Mapping[int, ActReward], experience: ExperienceRecorded, 
 
 
 def _short(reward: ActReward) -> ActReward:
+    if len(reward.lines) <= SHORT_LINES and all(len(line.why) <= SHORT_WHY for line in reward.lines):
+        return reward
     lines = sorted(reward.lines, key=lambda line: -abs(line.amount))[:SHORT_LINES]
     return replace(reward, lines=tuple(replace(line, why=line.why[:SHORT_WHY]) for line in lines))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from conch.actions import Registry, parse
+from conch.errors import ModelError
 from conch.minds.dialect import without_fence
 from conch.minds.protocol import Prompt
 from conch.minds.replies.reasoning import split_reasoning
@@ -94,13 +95,14 @@ def _is_begun(text: str, registry: Registry) -> bool:
 
 def joined_text(head: str, rest: str) -> str:
     """A text and its rest as one. A rest that begins the text anew is the whole; one that repeats the text's end is
-    taken without that; a fence around it is none of it."""
+    taken without that; a fence around it is none of it. Raises ModelError for a rest that may repeat more or less of
+    the end, such as a row of zeros: what is whole cannot be told."""
     rest = without_fence(rest) if _FENCE.match(rest) else rest
     anew = head.lstrip()[:BEGINNING]
     if len(anew) == BEGINNING and rest.lstrip().startswith(anew):
         return rest
     least, most = OVERLAP
-    for size in range(min(most, len(head), len(rest)), least - 1, -1):
-        if head.endswith(rest[:size]):
-            return head + rest[size:]
-    return head + rest
+    sizes = [size for size in range(least, min(most, len(head), len(rest)) + 1) if head.endswith(rest[:size])]
+    if len(sizes) > 1:
+        raise ModelError("the rest of a reply that was cut off repeats itself where it goes on, so it cannot be joined")
+    return head + rest[sizes[0] if sizes else 0 :]

@@ -53,6 +53,8 @@ def edited(text: str, old: str, new: str, *, everywhere: bool = False) -> Edited
     if old == new:
         return EditRefusal("old and new are the same text: nothing would change")
     starts = _places(text, old)
+    if len(starts) == 1 and not everywhere and (again := text.find(old, starts[0] + 1)) >= 0:
+        starts.append(again)  # it overlaps the first
     if len(starts) == 1 or (starts and everywhere):
         return EditedText(text.replace(old, new), tuple(_line_numbers(text, starts)))
     if starts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,17 +62,19 @@ def read_shown(file: BinaryIO, path: str, size: int, offset: int | None, lines: 
 
 def _numbered(file: BinaryIO, path: str, size: int, offset: int, lines: int | None) -> str:
     shown: list[str] = []
-    room, count, is_crlf, is_full = READ_BYTES, 0, False, False
-    for count, line in enumerate(_lines(file), 1):
-        if count < offset or is_full:
-            continue
+    count = _skipped(file, offset - 1)
+    room, is_crlf = READ_BYTES, False
+    for line in _lines(file):
+        count += 1
         text = line.shown(count)
         room -= len(text.encode(errors="replace")) + 1
-        is_full = bool(shown) and room < 0
-        if not is_full:
-            shown.append(text)
-            is_crlf = is_crlf or line.is_crlf
-            is_full = lines is not None and len(shown) >= lines
+        if shown and room < 0:
+            break
+        shown.append(text)
+        is_crlf = is_crlf or line.is_crlf
+        if lines is not None and len(shown) >= lines:
+            break
+    count += _skipped(file)
     if offset > max(1, count):
         raise ToolError(f"{path} has {count} lines: there is no line {offset}")
     last = offset + len(shown) - 1
@@ -79,6 +82,22 @@ def _numbered(file: BinaryIO, path: str, size: int, offset: int, lines: int | No
     more = f"; it goes on at offset={last + 1}" if last < count else ""
     ends = "; its lines end with CR LF" if is_crlf else ""
     return "\n".join([f"[{path}: {which}, {size} bytes{ends}{more}]", *shown])
+
+
+def _skipped(file: BinaryIO, most: int | None = None) -> int:
+    """Go on behind so many lines, or to the file's end where it has fewer, or without `most`: how many lines these
+    are. A file of 50 MB takes a tenth of a second."""
+    count, ends = 0, True
+    while (most is None or count < most) and (piece := file.read(PIECE_BYTES)):
+        there = piece.count(b"\n")
+        if most is not None and count + there >= most:
+            end = 0
+            for _ in range(most - count):
+                end = piece.index(b"\n", end) + 1
+            file.seek(end - len(piece), os.SEEK_CUR)
+            return most
+        count, ends = count + there, piece.endswith(b"\n")
+    return count if ends else count + 1
 
 
 def _lines(file: BinaryIO) -> Iterator[_FileLine]:

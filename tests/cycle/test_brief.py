@@ -24,7 +24,12 @@ from conch_schemas import Action, FileCheck, Goal, TestsCheck
 TOOLS = Toolbox(BUILTIN_TOOLS).registry
 LIMITS = PromptLimits(1024, 512)
 SYSTEM = system_prompt("echo", TOOLS, Values(), 512, is_brief=True)
-PLAIN = Situation("echo", 0, {}, {}, "curiosity", goals=default_goals(), files=("notes/kelp.md", "data/tides.csv"))
+GOALS = (
+    *default_goals(),
+    Goal(id="log", statement="There is log.md.", check=FileCheck(path="log.md"), priority=0.5),
+    Goal(id="tests", statement="All tests pass.", check=TestsCheck(command="python3 -m unittest"), priority=0.7),
+)
+PLAIN = Situation("echo", 0, {}, {}, "curiosity", goals=GOALS, files=("notes/kelp.md", "data/tides.csv"))
 
 
 def did(command: dict[str, str], tool: str, status: str) -> RecentOutcome:

@@ -80,7 +80,7 @@ async def test_a_reply_that_uses_all_that_is_reserved_stays_below_the_limit(
     life: Life, start: Start, until: Until
 ) -> None:
     """The prompt's tokens by the estimate and the longest reply: even then the hour has no more than its limit."""
-    life.configured(budget={"tokens_per_hour": 20_000}, mind=ENDPOINT)
+    life.configured(budget={"tokens_per_hour": 40_000}, mind=ENDPOINT)
     usual = life.mind.complete
 
     async def all_of_it(prompt: Any) -> Any:
@@ -91,7 +91,7 @@ async def test_a_reply_that_uses_all_that_is_reserved_stays_below_the_limit(
     running = await start()
     await until(lambda: running.agent.control.state == "budget")
 
-    assert 10_000 < used(life)["tokens"] <= 20_000
+    assert 20_000 < used(life)["tokens"] <= 40_000
 
 
 async def test_a_limit_below_one_question_says_so_and_waits_for_a_person(

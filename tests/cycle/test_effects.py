@@ -287,7 +287,7 @@ async def test_changes_that_move_no_goal_use_up_the_allowance(measured: Life) ->
 
 
 async def test_a_reached_goal_gives_back_what_it_took(measured: Life) -> None:
-    """At most the changes that were paid since it was set, and not more than 4; progress alone gives nothing back, and
+    """At most the changes that were paid since it was set, and not more than 3; progress alone gives nothing back, and
     is paid whatever the allowance is."""
     measured.configured(effects={"run_length": 7})
     await effects(measured, *(write("a", f"line {n} before there was a goal") for n in range(2)))
@@ -298,7 +298,7 @@ async def test_a_reached_goal_gives_back_what_it_took(measured: Life) -> None:
     fill = [write("a", f"filler number {n}") for n in range(6)]
     await effects(measured, *fill, write("h", "x"), "DO_NOTHING: resting")
 
-    assert allowances(measured) == [7, 6, 5, 4, 4, 3, 5, 4, 3, 2, 1, 0, 0, 0, 4]
+    assert allowances(measured) == [7, 6, 5, 4, 4, 3, 5, 4, 3, 2, 1, 0, 0, 0, 3]
     assert [act.effect.work.open for act in measured.facts(ActionTaken)] == [0, 0] + [1] * 4 + [0] + [1] * 7 + [0]
 
 

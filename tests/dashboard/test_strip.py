@@ -136,7 +136,7 @@ async def test_why_this_reward_is_two_clicks_away(tab: Page, dashboard: Dashboar
     await tab.locator("#fall a", has_text="execution").click()
 
     await expect(tab.locator("h1")).to_have_text("execution")
-    await expect(tab.locator("main")).to_contain_text("A tool that succeeds +1.0")
+    await expect(tab.locator("main")).to_contain_text("A call that moves a goal, or a paid change, +1.0")
     await expect(tab.locator("section", has_text="Adds most").locator("tbody tr")).to_have_count(10)
 
 

@@ -6,6 +6,7 @@ from .fold import CONSUMER as CONSUMER
 from .fold import VERSION as VERSION
 from .fold import AlarmChange as AlarmChange
 from .fold import fold as fold
+from .look import WORK as WORK
 from .look import WatchFinding as WatchFinding
 from .look import look as look
 from .state import ActiveAlarm as ActiveAlarm

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from conch.rewards.watch.look import WORK
+from conch.rewards.watch import WORK
 from conch.views.life.goal_pace import GoalPace
 from conch.views.life.trend import (
     ENDS,

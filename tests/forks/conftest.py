@@ -42,7 +42,11 @@ class Recorded:
         """Keep the decision with the workspace as it is now; `work`: what the act says of its goals."""
         folder = self.home.agent_dir("echo") / SNAPSHOTS
         settings = Settings.model_validate(self.settings)
-        situation = Situation("echo", CYCLE, {"curiosity": 0.5}, {"curiosity": 1.0}, "curiosity")
+        situation = Situation(
+            *("echo", CYCLE, {"curiosity": 0.5}, {"curiosity": 1.0}, "curiosity"),
+            files=("notes/a.md",),
+            tools=tuple(spec.name for spec in self.tools),
+        )
         said = PromptMessage(role="user", content="What now?")
         prompt = Prompt("decide", "You are echo.", (said,), situation, registry=Registry(self.tools))
         await SnapshotKeeper(folder, self.workspace, settings.forks).keep(prompt, self.goals, self.message)

@@ -297,8 +297,6 @@ async def test_a_fork_says_what_it_belongs_to(recorded: Recorded) -> None:
 
 async def test_the_reflex_mind_forks_with_what_it_has_learnt(recorded: Recorded) -> None:
     """Seeds draw different replies from the state as it was, the same seeds the same; nothing of the home changes."""
-    goal = Goal(id="tide", statement="tide.md names the tide.", check=FileCheck(path="tide.md", contains=("tide",)))
-    recorded.goals = (GoalThen(goal=goal, best=0.0, measure=0.0),)
     found = await recorded.cycle()
     settings = recorded.scripted([]).model_copy(
         update={"mind": recorded.scripted([]).mind.model_copy(update={"kind": "reflex", "script": None})}

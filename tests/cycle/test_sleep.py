@@ -196,6 +196,20 @@ def test_a_goal_of_its_own_that_no_person_accepted_lets_it_sleep(night: Night, s
     assert woken(sleepy)[0] == "goal"
 
 
+def test_a_night_asks_two_questions_and_four_more_for_a_message(night: Night, sleepy: Life) -> None:
+    """A thought and a decision of each cycle: the one before it sleeps, the answer, and the one that rests again."""
+    sleepy.mind.decides = lambda at: 'TOOL: reply(text="good night")' if at.message else "DO_NOTHING: resting"
+
+    async def test(running: Running) -> int:
+        await asyncio.sleep(3 * HOUR)
+        before = len(sleepy.mind.asked)
+        await running.ask("say", {"text": "hello"})
+        await asyncio.sleep(5 * HOUR)
+        return before
+
+    assert (night(test), len(sleepy.mind.asked)) == (2, 6)
+
+
 def test_a_changed_file_wakes_it_within_seconds(night: Night, sleepy: Life) -> None:
     """Whoever changed it; what the agent itself wrote before it slept does not."""
     (sleepy.workspace / "mine.md").write_text("written in its last act")

@@ -30,7 +30,7 @@ POLL_SECONDS = 0.05
 async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Tell the agent something; it reads it in its next cycle, or when it runs again. One that sleeps wakes for it.
 
-    With --wait the exit code is 1 where no answer comes in time; the message stays with the agent.
+    With --wait the exit code is 1 where an agent that runs does not answer in time; the message stays with it.
 
     Parameters
     ----------

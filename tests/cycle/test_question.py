@@ -250,11 +250,19 @@ def test_the_call_that_shows_the_rest_of_a_read_is_told() -> None:
         assert f'the rest: TOOL: filesystem(operation="read", path="f.md", offset={int(last) + 1})' in rest
         assert told.endswith("line 400")
     assert shown_result(plain, 4000) == "\n".join(lines)
+    assert "the rest" not in shown_result(replace(plain, result="y" * 9000), 400)
 
 
 def recent(number: int, size: int) -> RecentAct:
     action = Action(kind="DO_NOTHING", valid=True, text="")
     return RecentAct(cycle=number, action=action, status="success", output="y" * min(size, 2000), result="y" * size)
+
+
+def test_the_size_of_an_act_is_that_of_its_json() -> None:
+    """Control characters take six bytes each there."""
+    act = recent(0, 0).model_copy(update={"output": "\0" * 1000})
+
+    assert FIXED_SIZE + 6000 <= act.size <= FIXED_SIZE + 6020
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=40), st.integers(0, 400_000))

@@ -122,6 +122,8 @@ def _rest_of(act: RecentOutcome, head: str) -> str:
     path = act.action.args.get("path")
     if act.action.skill != "filesystem.read" or not isinstance(path, str):
         return ""
+    if "\n" not in head:
+        return ""  # a line alone: a read from it on would show its beginning again
     numbered = line_shown(head.rpartition("\n")[0])
     begun, first = act.action.args.get("offset"), head.count("\n") + 1
     offset = numbered + 1 if numbered is not None else first if begun is None else begun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -56,10 +57,10 @@ class RecentAct(BaseModel):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, about; the output once, as a prompt shows it."""
+        """Bytes that it takes as JSON, about; the output once, as a prompt shows it."""
         texts = [self.result or self.output, self.error, self.raw, self.thought, self.action.text or ""]
         texts += [value if isinstance(value, str) else str(value) for value in self.action.args.values()]
-        return FIXED_SIZE + sum(len(text) if text.isascii() else 3 * len(text) for text in texts)
+        return FIXED_SIZE + sum(len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) for text in texts)
 
     @property
     def short(self) -> RecentAct:

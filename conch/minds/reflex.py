@@ -94,6 +94,8 @@ class ReflexMind:
         self._unsaved = 0
         self._last: str | None = None
         """The goal that the last decision was made for."""
+        self._knows_last = not self._memory.decisions
+        """Whether `_last` is that of the stored decisions."""
         self.epsilon = epsilon
         self.drawn: ChoiceLog | None = None
         """The last decisions with their candidates; None: they are not kept."""
@@ -201,6 +203,8 @@ class ReflexMind:
     def _notice(self, situation: Situation) -> None:
         """Follow the outcomes of the last acts."""
         memory = self._memory
+        if not self._knows_last:
+            self._knows_last, self._last = True, _goal_of_last(memory, situation)
         for recent in situation.recent:
             if recent.cycle > memory.noticed:
                 memory.noticed = recent.cycle
@@ -312,6 +316,15 @@ def _untried(memory: BanditMemory, choices: list[CallChoice]) -> list[int]:
     tried |= set(np.flatnonzero(memory.tries[:, 0]).tolist())
     untried = [place for place, choice in enumerate(choices) if choice.template not in tried]
     return [place for place in untried if choices[place].group != REST] or untried
+
+
+def _goal_of_last(memory: BanditMemory, situation: Situation) -> str | None:
+    """The open goal that the last stored decision was made for, where that act succeeded: as a process knew it that was
+    not started anew."""
+    cycle = max(memory.decisions)
+    if not situation.recent or (situation.recent[-1].cycle, situation.recent[-1].status) != (cycle, "success"):
+        return None
+    return next((goal.id for goal in situation.goals if digest(goal.id) == memory.decisions[cycle].goal), None)
 
 
 def _impatience(decisions: Mapping[int, PendingDecision], cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:

@@ -160,6 +160,27 @@ async def test_what_was_learnt_outlives_the_mind(file: Path, prompt: Asking) -> 
     assert share(await live(new, prompt, range(120, 150))) > 0.6
 
 
+async def test_a_mind_that_was_started_anew_decides_as_one_that_was_not(tmp_path: Path, prompt: Asking) -> None:
+    """With more goals than it looks at, too: it goes on with the one that its last act was for."""
+    goals = tuple(
+        Goal(id=f"g{n}", statement=f"f{n}.md has what notes/tides.md says.", check=FileCheck(path=f"f{n}.md"))
+        for n in range(6)
+    )
+
+    async def replies(file: Path, ends: int) -> list[str]:
+        mind, said = ReflexMind(file, seed=3), list[str]()
+        for cycle in range(1, 61):
+            if cycle % ends == 0:
+                mind._save()
+                mind = ReflexMind(file, seed=3)
+            last = (RecentOutcome(cycle - 1, parse(said[-1], REGISTRY), "success", ""),) if said else ()
+            said.append((await mind.complete(prompt(cycle=cycle, goals=goals, recent=last))).text)
+            mind.learn(experience(cycle, said[-1], paid(said[-1])))
+        return said
+
+    assert await replies(tmp_path / "a", 7) == await replies(tmp_path / "b", 100)
+
+
 async def test_how_far_the_learning_is_can_be_read_beside_the_mind(file: Path, prompt: Asking) -> None:
     """Its decisions, what each template brought; without a file there is nothing to read."""
     assert learnt(file) is None

@@ -119,8 +119,7 @@ class OpenAIMind:
             return first
         usage, held = self._usage(asked, rest, rest.text), first.constrained and whole.finish_reason == "length"
         joined = _with_rest(first, whole, usage, _cost_of(rest, self._settings.price))
-        decoding = sampling.decoding(whole, self.model, held=held)
-        ms = (time.monotonic() - started) * 1000
+        decoding, ms = sampling.decoding(whole, self.model, held=held), (time.monotonic() - started) * 1000
         return replace(joined, text=said, constrained=held, decoding=decoding, ms=ms)
 
     async def form(self, prompt: Prompt) -> ConstraintForm | None:

@@ -160,6 +160,16 @@ async def test_what_was_learnt_outlives_the_mind(file: Path, prompt: Asking) -> 
     assert share(await live(new, prompt, range(120, 150))) > 0.6
 
 
+async def test_a_person_who_waits_is_answered_first(file: Path, prompt: Asking) -> None:
+    """Whatever else is open, and was paid more."""
+    mind = ReflexMind(file)
+    await live(mind, prompt, range(1, 60))
+
+    said = (await mind.complete(prompt(cycle=60, goals=(GOAL,), message="How are you?"))).text
+
+    assert said.startswith("TOOL: reply(")
+
+
 async def test_a_mind_that_was_started_anew_decides_as_one_that_was_not(tmp_path: Path, prompt: Asking) -> None:
     """With more goals than it looks at, too: it goes on with the one that its last act was for."""
     goals = tuple(

@@ -109,11 +109,15 @@ def test_only_a_person_who_waits_is_answered(situation: Making) -> None:
 
 
 def test_a_goals_file_is_begun_only_where_there_is_none(situation: Making) -> None:
-    """Writing replaces the whole of a file, so what is there is left alone; what is written is what the goal says."""
+    """Writing replaces the whole of a file, so what is there is left alone. What is written is the file's name as a
+    heading; a table has none."""
+    table = Goal(id="t", statement="A table.", check=FileCheck(path="sums.csv", contains=("1",)))
+
+    assert made("begin a goal's file", situation(goals=(table,))) is None
     assert made("begin a goal's file", situation(goals=(PLAN,))) == {
         "operation": "write",
         "path": "PLAN.md",
-        "content": "A plan.\n",
+        "content": "# Plan\n",
     }
     assert made("begin a goal's file", situation(goals=(PLAN,), files=("PLAN.md",))) is None
 

@@ -192,7 +192,8 @@ def fill_templates(
     slots: TemplateSlots, groups: frozenset[str], *, writes: bool, commits: bool
 ) -> list[TemplateChoice]:
     """Every call that the templates of these groups make with the slots, once: none of them twice. Without `writes`
-    only those that change nothing in the workspace, without `commits` none that commits."""
+    only those that change nothing in the workspace, without `commits` none that commits. While a person waits for an
+    answer only that, whatever was paid more."""
     choices: dict[str, TemplateChoice] = {}
     for number, template in enumerate(TEMPLATES):
         if template.group not in groups or (template.changes and not writes) or (template.commits and not commits):
@@ -205,7 +206,8 @@ def fill_templates(
         for call, goal in made:
             if call is not None:
                 choices.setdefault(f"{number} {call}", TemplateChoice(number, call, goal))
-    return list(choices.values())
+    answers = [choice for choice in choices.values() if TEMPLATES[choice.template].group == "reply"]
+    return answers or list(choices.values())
 
 
 def _files(operation: str, path: str, **more: str) -> TemplateCall:
@@ -280,10 +282,12 @@ def _run_check(goal: GoalSlots) -> TemplateCall | None:
 
 
 def _begin(goal: GoalSlots) -> TemplateCall | None:
-    """Create a file, never over an existing one: it may be a person's."""
-    if goal.target is None or goal.begun:
+    """Create a file with its name as a heading, never over an existing one: it may be a person's. A table has none."""
+    if goal.target is None or goal.begun or goal.target.endswith(".csv"):
         return None
-    return _files("write", goal.target, content=f"{goal.statement}\n")
+    name, ending = posixpath.splitext(posixpath.basename(goal.target))
+    title = " ".join(re.split(r"[-_ ]+", name)).strip().capitalize() or name
+    return _files("write", goal.target, content=f"{'# ' if ending == '.md' else ''}{title}\n")
 
 
 def _copy_lacking(goal: GoalSlots) -> TemplateCall | None:

@@ -129,9 +129,10 @@ def test_a_template_that_changes_the_workspace_says_so(situation: Making) -> Non
         Goal(id="t", statement="y.md has what a.py says.", check=FileCheck(path="y.md", contains=("y",))),
         Goal(id="c", statement="In a.csv, `x` should read `y`.", check=CommandCheck(command="true")),
     )
-    asked = situation(goals=goals, files=("a.csv", "a.py", "x.md"), message="well?")
+    asked = situation(goals=goals, files=("a.csv", "a.py", "x.md"))
     reading = re.compile(r"^(head|wc|diff)\b(?!.*(>|tee))")
     offered = fill_templates(slots(asked), EVERY, writes=True, commits=True)
+    offered += fill_templates(slots(situation(message="well?")), EVERY, writes=True, commits=True)
 
     assert {TEMPLATES[one.template].name for one in offered} == {template.name for template in TEMPLATES}
     for number, call, _ in offered:

@@ -176,10 +176,9 @@ def _pace(verdict: StatusVerdict | None) -> Iterator[str]:
     pace = None if verdict is None else verdict.pace
     if pace is None or pace.first is None or pace.last is None:
         return
-    sure = ""
+    yield f"goals        {pace.last:.1f} acts for a goal at last, {pace.first:.1f} at first"
     if pace.times is not None:
-        sure = f", × {pace.times:.2f} (95 %: {pace.low:.2f} to {pace.high:.2f})"
-    yield f"goals        {pace.last:.1f} acts for a goal at last, {pace.first:.1f} at first{sure}"
+        yield f"  typical    {pace.times:.2f} times as many as at first (95 %: {pace.low:.2f} to {pace.high:.2f})"
     blind = "" if pace.blind_rate is None else f", {pace.blind_rate:.1f} by blind choice"
     yield f"  reached    {pace.last_rate:.1f} in 100 acts at last, {pace.first_rate:.1f} at first{blind}"
 

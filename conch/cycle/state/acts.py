@@ -60,7 +60,8 @@ class RecentAct(BaseModel):
         """Bytes that it takes as JSON, about; the output once, as a prompt shows it."""
         texts = [self.result or self.output, self.error, self.raw, self.thought, self.action.text or ""]
         texts += [value if isinstance(value, str) else str(value) for value in self.action.args.values()]
-        return FIXED_SIZE + sum(len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) - 2 for text in texts)
+        encoded = (json.dumps(text, ensure_ascii=False).encode(errors="replace") for text in texts)
+        return FIXED_SIZE + sum(len(text) - 2 for text in encoded)
 
     @property
     def short(self) -> RecentAct:
